@@ -1,0 +1,41 @@
+//! A policy's answer.
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::{Allocation, JobId, StopRule, Time};
+use crate::view::Note;
+
+use super::Verdict;
+
+/// What shall be. It *means* a whole target and is *carried* as the difference from the one before.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Decision {
+    /// The targets that change, by ascending job; [`Allocation::NONE`] means: holds nothing.
+    pub targets: Vec<(JobId, Allocation)>,
+    /// Verdicts on the jobs whose verdict may have changed, by ascending job.
+    pub verdicts: Vec<(JobId, Verdict)>,
+    /// Changes to the jobs themselves.
+    pub changes: Vec<Change>,
+    /// What to remember about jobs, by ascending job.
+    pub notes: Vec<(JobId, Note)>,
+    /// When to ask again, whatever happens.
+    pub wake: Option<Time>,
+}
+
+/// A change to a job itself.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Change {
+    /// A cheaper stop rule, only where the owner allows it.
+    Relax {
+        /// The job.
+        job: JobId,
+        /// Its new rule.
+        to: StopRule,
+    },
+    /// The job can never run and leaves the queue.
+    Reject {
+        /// The job.
+        job: JobId,
+    },
+}

@@ -1,0 +1,15 @@
+//! What a policy must answer, and its working copy while it thinks.
+
+mod abilities;
+mod decision;
+mod parameters;
+mod plan;
+mod policy;
+mod reason;
+
+pub use abilities::Abilities;
+pub use decision::{Change, Decision};
+pub use parameters::{ParameterError, parameters};
+pub use plan::{News, Plan};
+pub use policy::{Build, Cadence, Entry, Policy};
+pub use reason::{Reason, Verdict};

@@ -1,0 +1,253 @@
+//! A policy's working copy of the targets: kept in step with the snapshots, edited, and turned into a decision.
+//!
+//! Cost: following a snapshot is proportional to what changed, not to the number of jobs.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::model::{Allocation, Job, JobId, NodeState, Time};
+use crate::place::{Ask, FreeCapacity, NoRoom, Rule, largest_gang, no_room};
+use crate::view::{JobView, Note, Snapshot};
+
+use super::{Change, Decision, Reason, Verdict};
+
+/// The targets as the policy would have them.
+#[derive(Debug)]
+pub struct Plan {
+    /// The number of the snapshot it is in step with.
+    following: Option<u64>,
+    free: FreeCapacity,
+    targets: BTreeMap<JobId, Target>,
+    /// What each edited job had before the edits.
+    before: BTreeMap<JobId, Allocation>,
+    answer: Decision,
+}
+
+#[derive(Debug)]
+struct Target {
+    job: Arc<Job>,
+    allocation: Allocation,
+}
+
+/// What a policy has to look at after following a snapshot.
+#[derive(Debug)]
+pub struct News {
+    /// Whether everything was rebuilt, so that the policy's own caches are void.
+    pub rebuilt: bool,
+    /// The jobs to look at, in ascending order; all of them after a rebuild.
+    pub jobs: Vec<JobId>,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self {
+            following: None,
+            free: FreeCapacity::new(&crate::model::Cluster::default()),
+            targets: BTreeMap::new(),
+            before: BTreeMap::new(),
+            answer: Decision::default(),
+        }
+    }
+}
+
+impl Plan {
+    /// Brings the plan in step with a snapshot. Call it first in every decision.
+    pub fn follow(&mut self, seen: &Snapshot) -> News {
+        self.answer = Decision::default();
+        self.before.clear();
+        let in_step = self
+            .following
+            .is_some_and(|number| number + 1 == seen.number);
+        self.following = Some(seen.number);
+        if !in_step {
+            return self.rebuild(seen);
+        }
+        for node in &seen.changed.nodes {
+            self.free.set_state(*node, seen.cluster.node(*node).state);
+        }
+        for id in &seen.changed.jobs {
+            self.adopt(*id, seen.job(*id));
+        }
+        News {
+            rebuilt: false,
+            jobs: seen.changed.jobs.clone(),
+        }
+    }
+
+    fn rebuild(&mut self, seen: &Snapshot) -> News {
+        self.free = FreeCapacity::new(&seen.cluster);
+        self.targets.clear();
+        for view in seen.jobs() {
+            self.adopt(view.id(), Some(view));
+        }
+        News {
+            rebuilt: true,
+            jobs: seen.jobs.keys().copied().collect(),
+        }
+    }
+
+    /// Takes over the target that the snapshot shows for one job.
+    fn adopt(&mut self, id: JobId, view: Option<&JobView>) {
+        let shown = view
+            .map(|view| &view.target)
+            .filter(|target| target.is_some());
+        if self.targets.get(&id).map(|target| &target.allocation) == shown {
+            return;
+        }
+        if let Some(old) = self.targets.remove(&id) {
+            self.free.release(&old.allocation, &old.job.shape);
+        }
+        if let (Some(view), Some(shown)) = (view, shown) {
+            self.free.take(shown, &view.job.shape);
+            let target = Target {
+                job: view.job.clone(),
+                allocation: shown.clone(),
+            };
+            self.targets.insert(id, target);
+        }
+    }
+
+    /// What no target takes.
+    pub const fn free(&self) -> &FreeCapacity {
+        &self.free
+    }
+
+    /// The target of a job.
+    pub fn target(&self, id: JobId) -> Option<&Allocation> {
+        self.targets.get(&id).map(|target| &target.allocation)
+    }
+
+    /// All jobs with a target, in ascending order.
+    pub fn running(&self) -> impl Iterator<Item = (JobId, &Arc<Job>, &Allocation)> {
+        self.targets
+            .iter()
+            .map(|(id, target)| (*id, &target.job, &target.allocation))
+    }
+
+    /// Gives a job without a target its smallest gang, if there is room.
+    pub fn place(&mut self, job: &Arc<Job>, rule: Rule) -> bool {
+        self.place_as(job, rule, &Ask::minimum(&job.shape, &job.wanted))
+    }
+
+    /// Gives a job without a target what is asked, if there is room.
+    ///
+    /// # Panics
+    /// If the job has a target.
+    pub fn place_as(&mut self, job: &Arc<Job>, rule: Rule, ask: &Ask<'_>) -> bool {
+        let Some(allocation) = self.free.place(rule, ask) else {
+            return false;
+        };
+        self.set(job, allocation);
+        true
+    }
+
+    /// Gives a job back exactly what it had before it was evicted in this decision, if that is still free.
+    pub fn restore(&mut self, job: &Arc<Job>) -> bool {
+        let Some(had) = self
+            .before
+            .get(&job.id)
+            .filter(|had| had.is_some())
+            .cloned()
+        else {
+            return false;
+        };
+        let free = self.free.keep(&had, &job.shape);
+        if free {
+            self.set(job, had);
+        }
+        free
+    }
+
+    fn set(&mut self, job: &Arc<Job>, allocation: Allocation) {
+        self.before.entry(job.id).or_insert(Allocation::NONE);
+        let old = self.targets.insert(
+            job.id,
+            Target {
+                job: job.clone(),
+                allocation,
+            },
+        );
+        assert!(old.is_none(), "{} already has a target", job.id);
+    }
+
+    /// Takes a job's target away.
+    ///
+    /// # Panics
+    /// If it has none.
+    pub fn evict(&mut self, id: JobId) -> Allocation {
+        let target = self
+            .targets
+            .remove(&id)
+            .expect("only a job with a target can be evicted");
+        self.free.release(&target.allocation, &target.job.shape);
+        self.before
+            .entry(id)
+            .or_insert_with(|| target.allocation.clone());
+        target.allocation
+    }
+
+    /// Records a verdict; the latest one on a job counts.
+    pub fn say(&mut self, id: JobId, verdict: Verdict) {
+        self.answer.verdicts.push((id, verdict));
+    }
+
+    /// Records a note.
+    pub fn note(&mut self, id: JobId, note: Note) {
+        self.answer.notes.push((id, note));
+    }
+
+    /// Asks for a decision at `at` or earlier.
+    pub fn wake_at(&mut self, at: Time) {
+        self.answer.wake = Some(self.answer.wake.map_or(at, |wake| wake.min(at)));
+    }
+
+    /// Records a change to a job.
+    pub fn change(&mut self, change: Change) {
+        self.answer.changes.push(change);
+    }
+
+    /// What keeps the smallest gang of a job from fitting now.
+    pub fn no_room(&self, job: &Job) -> NoRoom {
+        no_room(&self.free, &job.shape, &job.wanted)
+    }
+
+    /// `Unplaceable` if the job would not even fit the idle cluster.
+    pub fn unplaceable(seen: &Snapshot, job: &Job) -> Option<Reason> {
+        let workers = Ask::minimum(&job.shape, &job.wanted).workers;
+        let largest = largest_gang(&seen.cluster, &job.shape, &job.wanted);
+        let graph = job.shape.data_parallel().is_none();
+        (largest < if graph { 1 } else { workers })
+            .then_some(Reason::Unplaceable { workers, largest })
+    }
+
+    /// The decision: all edits that made a difference.
+    pub fn finish(&mut self) -> Decision {
+        let mut answer = std::mem::take(&mut self.answer);
+        let before = std::mem::take(&mut self.before);
+        let now = |id: &JobId| self.target(*id).cloned().unwrap_or_default();
+        answer.targets = before
+            .into_iter()
+            .map(|(id, had)| (now(&id), id, had))
+            .filter(|(has, _, had)| has != had)
+            .map(|(has, id, _)| (id, has))
+            .collect();
+        // Of several verdicts on one job the last one counts; the sort is stable.
+        answer.verdicts.sort_by_key(|(id, _)| *id);
+        let latest = |verdicts: &mut Vec<(JobId, Verdict)>| {
+            verdicts.reverse();
+            verdicts.dedup_by_key(|(id, _)| *id);
+            verdicts.reverse();
+        };
+        latest(&mut answer.verdicts);
+        answer.notes.sort_by_key(|(id, _)| *id);
+        answer.notes.reverse();
+        answer.notes.dedup_by_key(|(id, _)| *id);
+        answer.notes.reverse();
+        answer
+    }
+
+    /// Whether a node takes work, for policies that look at nodes.
+    pub fn takes_work(seen: &Snapshot, node: crate::model::NodeId) -> bool {
+        seen.cluster.node(node).state == NodeState::Up
+    }
+}

@@ -1,0 +1,85 @@
+//! The one trait that every scheduler implements.
+
+use crate::model::{JobId, Span};
+use crate::view::{Causes, Snapshot};
+
+use super::{Abilities, Decision, ParameterError, Verdict};
+
+/// A scheduler: a function from what is seen to what shall be.
+///
+/// It may keep caches, but only such as it could rebuild from the snapshot: a fresh instance that is
+/// shown the same snapshot decides the same. What cannot be rebuilt goes into notes.
+pub trait Policy: Send {
+    /// When it wants to be asked.
+    fn cadence(&self) -> Cadence;
+
+    /// What it needs of the backend.
+    fn needs(&self) -> Abilities {
+        Abilities::NONE
+    }
+
+    /// The whole target, carried as its difference from the targets in the snapshot.
+    ///
+    /// It cannot fail, because it can always leave things as they are.
+    fn decide(&mut self, seen: &Snapshot) -> Decision;
+
+    /// Why one job runs or waits, asked anew. `job` is in the snapshot.
+    fn explain(&mut self, seen: &Snapshot, job: JobId) -> Verdict;
+
+    /// Whether it never leaves a job waiting that fits what is free (a job's own back-off apart).
+    fn is_work_conserving(&self) -> bool {
+        false
+    }
+
+    /// Whether every job that fits the idle cluster is sure to run in the end.
+    fn is_starvation_free(&self) -> bool {
+        false
+    }
+}
+
+/// When a policy is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cadence {
+    /// Whenever one of these happened.
+    OnEvents(Causes),
+    /// At fixed intervals only.
+    Rounds(Span),
+    /// Both.
+    Both(Causes, Span),
+}
+
+impl Cadence {
+    /// The causes that ask for a decision at once.
+    pub const fn causes(self) -> Causes {
+        match self {
+            Self::OnEvents(causes) | Self::Both(causes, _) => causes,
+            Self::Rounds(_) => Causes::NONE,
+        }
+    }
+
+    /// The length of a round.
+    pub const fn round(self) -> Option<Span> {
+        match self {
+            Self::OnEvents(_) => None,
+            Self::Rounds(span) | Self::Both(_, span) => Some(span),
+        }
+    }
+}
+
+/// A policy's line in the table of policies.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// Its name in scenarios and on the command line.
+    pub name: &'static str,
+    /// What it is, in a few words.
+    pub title: &'static str,
+    /// Where it was published.
+    pub source: &'static str,
+    /// Its parameters with their defaults, as TOML.
+    pub defaults: fn() -> toml::Table,
+    /// Makes one.
+    pub build: Build,
+}
+
+/// Makes a policy from its parameters.
+pub type Build = fn(&toml::Table) -> Result<Box<dyn Policy>, ParameterError>;

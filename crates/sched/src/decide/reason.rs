@@ -1,0 +1,216 @@
+//! Why a job runs or waits: a closed list with numbers, turned into sentences in one place.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::{JobId, TenantId, Time};
+use crate::place::NoRoom;
+
+/// What a policy says about one job.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "verdict", content = "reason")]
+pub enum Verdict {
+    /// It gets devices.
+    Run(Reason),
+    /// It gets none.
+    Wait(Reason),
+    /// It had devices and must give them up.
+    Yield(Reason),
+}
+
+impl Verdict {
+    /// The reason behind it.
+    pub const fn reason(&self) -> &Reason {
+        match self {
+            Self::Run(reason) | Self::Wait(reason) | Self::Yield(reason) => reason,
+        }
+    }
+
+    /// Whether the job gets devices.
+    pub const fn runs(&self) -> bool {
+        matches!(self, Self::Run(_))
+    }
+}
+
+/// A reason, with the numbers behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum Reason {
+    /// No policy has looked at the job yet.
+    NotYetEvaluated,
+    /// It is its turn and there is room.
+    Chosen,
+    /// It already runs and nothing speaks against it.
+    Kept,
+    /// Started ahead of its turn because it does not delay the job that has the reservation.
+    Backfilled {
+        /// The job with the reservation.
+        ahead_of: JobId,
+    },
+    /// It is its turn, but there is no room.
+    NoCapacity(NoRoom),
+    /// The order of the queue holds it: an earlier job waits for the same resource.
+    Behind {
+        /// The first job that it waits behind.
+        ahead: JobId,
+    },
+    /// There is room now, but starting would delay the job that has the reservation.
+    WouldDelay {
+        /// The job with the reservation.
+        reserved: JobId,
+        /// When that job is expected to start.
+        starts: Time,
+    },
+    /// A job that ranks higher took its place.
+    Outranked {
+        /// The job that took it.
+        by: JobId,
+    },
+    /// Its tenant already has its share while others have less.
+    ShareUsed {
+        /// The tenant.
+        tenant: TenantId,
+        /// Its share, divided by its weight.
+        share: f64,
+    },
+    /// Its tenant may not hold more.
+    QuotaFull {
+        /// The tenant, or one above it, whose limit is reached.
+        tenant: TenantId,
+    },
+    /// What it held belongs to a tenant that wants its guaranteed quota back.
+    Reclaimed {
+        /// The tenant that gets it.
+        by: TenantId,
+    },
+    /// It has already had so much service that newer jobs go first.
+    Demoted {
+        /// The queue it is in now; 0 is the highest.
+        band: u8,
+        /// What it was given, in GPU-seconds.
+        served_gpu_s: f64,
+    },
+    /// It could not even run on the whole idle cluster.
+    Unplaceable {
+        /// Workers that it needs.
+        workers: u32,
+        /// The most that would fit.
+        largest: u32,
+    },
+    /// It failed there lately and waits before it tries again.
+    Backoff {
+        /// When it may try again.
+        until: Time,
+    },
+}
+
+impl Reason {
+    /// Every kind with its remedy, for the documentation; the order is that of the declaration.
+    pub const KINDS: [(&'static str, &'static str); 14] = [
+        ("not_yet_evaluated", "wait for the next decision"),
+        ("chosen", "nothing to do"),
+        ("kept", "nothing to do"),
+        ("backfilled", "nothing to do"),
+        (
+            "no_capacity",
+            "wait until a job ends, or ask for fewer workers or less on one node",
+        ),
+        (
+            "behind",
+            "wait for the jobs ahead, or use a policy that lets small jobs pass",
+        ),
+        ("would_delay", "declare a shorter run time if it is true"),
+        (
+            "outranked",
+            "wait; it goes on when the higher-ranked jobs are done",
+        ),
+        (
+            "share_used",
+            "wait until other tenants have had their share, or ask for a larger weight",
+        ),
+        (
+            "quota_full",
+            "wait for the tenant's own jobs, or ask an operator for a higher limit",
+        ),
+        (
+            "reclaimed",
+            "wait; it ran on another tenant's guaranteed quota",
+        ),
+        ("demoted", "wait; short jobs go first"),
+        ("unplaceable", "ask for at most the largest size that fits"),
+        ("backoff", "wait until the time shown"),
+    ];
+
+    /// The position of this kind in [`Self::KINDS`].
+    pub const fn kind_index(&self) -> usize {
+        match self {
+            Self::NotYetEvaluated => 0,
+            Self::Chosen => 1,
+            Self::Kept => 2,
+            Self::Backfilled { .. } => 3,
+            Self::NoCapacity(_) => 4,
+            Self::Behind { .. } => 5,
+            Self::WouldDelay { .. } => 6,
+            Self::Outranked { .. } => 7,
+            Self::ShareUsed { .. } => 8,
+            Self::QuotaFull { .. } => 9,
+            Self::Reclaimed { .. } => 10,
+            Self::Demoted { .. } => 11,
+            Self::Unplaceable { .. } => 12,
+            Self::Backoff { .. } => 13,
+        }
+    }
+
+    /// The machine-readable kind, as in JSON.
+    pub const fn kind(&self) -> &'static str {
+        Self::KINDS[self.kind_index()].0
+    }
+
+    /// What would help.
+    pub const fn remedy(&self) -> &'static str {
+        Self::KINDS[self.kind_index()].1
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotYetEvaluated => write!(f, "no decision has looked at it yet"),
+            Self::Chosen => write!(f, "it is its turn and there is room"),
+            Self::Kept => write!(f, "it runs and stays where it is"),
+            Self::Backfilled { ahead_of } => write!(f, "it does not delay {ahead_of}"),
+            Self::NoCapacity(room) => f.write_str(&room.sentence()),
+            Self::Behind { ahead } => write!(f, "{ahead} is ahead and waits for the same resource"),
+            Self::WouldDelay { reserved, starts } => {
+                write!(
+                    f,
+                    "it would delay {reserved}, which is expected to start at {starts}"
+                )
+            }
+            Self::Outranked { by } => write!(f, "{by} ranks higher"),
+            Self::ShareUsed { tenant, share } => {
+                write!(
+                    f,
+                    "{tenant} already has {share:.3} of the cluster per weight"
+                )
+            }
+            Self::QuotaFull { tenant } => write!(f, "{tenant} may not hold more"),
+            Self::Reclaimed { by } => write!(f, "{by} took back its guaranteed quota"),
+            Self::Demoted { band, served_gpu_s } => {
+                let hours = served_gpu_s / 3600.0;
+                write!(
+                    f,
+                    "it is in band {band} after {hours:.2} GPU-hours; lower bands go first"
+                )
+            }
+            Self::Unplaceable { workers, largest } => {
+                write!(
+                    f,
+                    "needs {workers} workers; the idle cluster holds at most {largest}"
+                )
+            }
+            Self::Backoff { until } => write!(f, "it failed lately and waits until {until}"),
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! What a job holds, down to the device.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{CopyId, GPU, NodeId, Parallelism, Resources, TaskId};
+
+/// The task of the workers of a data-parallel job.
+pub const WORKER_TASK: TaskId = TaskId(0);
+/// The task of the parameter servers of a data-parallel job.
+pub const SERVER_TASK: TaskId = TaskId(1);
+/// How many devices a [`GpuSet`] can name.
+pub const MAX_GPUS_PER_NODE: u32 = 64;
+
+/// Devices of one node, and how much of each.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+pub struct GpuSet {
+    /// One bit a device.
+    pub devices: u64,
+    /// Thousandths of each of these devices: 1000, or less for a single shared one.
+    pub share_milli: u16,
+}
+
+impl GpuSet {
+    /// No device.
+    pub const NONE: Self = Self {
+        devices: 0,
+        share_milli: 0,
+    };
+
+    /// These devices, whole.
+    pub const fn whole(devices: u64) -> Self {
+        Self {
+            devices,
+            share_milli: if devices == 0 { 0 } else { GPU as u16 },
+        }
+    }
+
+    /// How many devices are touched.
+    pub const fn count(self) -> u32 {
+        self.devices.count_ones()
+    }
+
+    /// The sum over the devices, in thousandths.
+    pub const fn milli(self) -> u64 {
+        self.devices.count_ones() as u64 * self.share_milli as u64
+    }
+}
+
+/// Equal instances of one task of one copy of a job, on one node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Placement {
+    /// Which copy of the job.
+    pub copy: CopyId,
+    /// Which task of the job; see [`WORKER_TASK`] and [`SERVER_TASK`].
+    pub task: TaskId,
+    /// Where.
+    pub node: NodeId,
+    /// How many instances of the task.
+    pub count: u32,
+    /// The devices that they use together.
+    pub gpus: GpuSet,
+}
+
+/// All that one job holds: placements in ascending order, at most one for each copy, task and node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Allocation(Option<Arc<[Placement]>>);
+
+impl Allocation {
+    /// Nothing.
+    pub const NONE: Self = Self(None);
+
+    /// An allocation of these placements, in any order.
+    ///
+    /// # Panics
+    /// If a copy has the same task twice on one node, or a placement of no instances.
+    pub fn new(mut placements: Vec<Placement>) -> Self {
+        if placements.is_empty() {
+            return Self::NONE;
+        }
+        placements.sort_unstable();
+        assert!(
+            placements.iter().all(|p| p.count > 0),
+            "a placement holds at least one instance"
+        );
+        let same =
+            |a: &Placement, b: &Placement| (a.copy, a.task, a.node) == (b.copy, b.task, b.node);
+        assert!(
+            placements.windows(2).all(|pair| !same(&pair[0], &pair[1])),
+            "a task of a copy stands on a node once"
+        );
+        Self(Some(placements.into()))
+    }
+
+    /// The placements in ascending order.
+    pub fn placements(&self) -> &[Placement] {
+        self.0.as_deref().unwrap_or_default()
+    }
+
+    /// Whether nothing is held.
+    pub const fn is_none(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Whether anything is held.
+    pub const fn is_some(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Instances of `task` over all copies and nodes.
+    pub fn count_of(&self, task: TaskId) -> u32 {
+        self.placements()
+            .iter()
+            .filter(|p| p.task == task)
+            .map(|p| p.count)
+            .sum()
+    }
+
+    /// Workers of a data-parallel job.
+    pub fn workers(&self) -> u32 {
+        self.count_of(WORKER_TASK)
+    }
+
+    /// GPUs in thousandths.
+    pub fn gpu_milli(&self) -> u64 {
+        self.placements().iter().map(|p| p.gpus.milli()).sum()
+    }
+
+    /// What the placements take together, given the shape of the job.
+    pub fn resources(&self, shape: &Parallelism) -> Resources {
+        let of = |p: &Placement| {
+            shape
+                .demand_of(p.task)
+                .unwrap_or_default()
+                .times(u64::from(p.count))
+        };
+        self.placements()
+            .iter()
+            .fold(Resources::NONE, |sum, p| sum + of(p))
+    }
+
+    /// The different nodes in ascending order.
+    pub fn nodes(&self) -> Vec<NodeId> {
+        let mut nodes: Vec<NodeId> = self.placements().iter().map(|p| p.node).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        nodes
+    }
+
+    /// Whether any part is on `node`.
+    pub fn touches(&self, node: NodeId) -> bool {
+        self.placements().iter().any(|p| p.node == node)
+    }
+
+    /// How many copies hold something.
+    pub fn copies(&self) -> usize {
+        let mut copies: Vec<CopyId> = self.placements().iter().map(|p| p.copy).collect();
+        copies.dedup();
+        copies.len()
+    }
+}
+
+impl fmt::Display for Allocation {
+    /// `2 on n3, 1 on n7`, with node numbers.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_none() {
+            return f.write_str("nothing");
+        }
+        for (i, p) in self.placements().iter().enumerate() {
+            let comma = if i == 0 { "" } else { ", " };
+            write!(f, "{comma}{} on n{}", p.count, p.node.0)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn placement(task: u32, node: u32, count: u32) -> Placement {
+        let gpus = GpuSet::whole((1 << count) - 1);
+        Placement {
+            copy: CopyId(0),
+            task: TaskId(task),
+            node: NodeId(node),
+            count,
+            gpus,
+        }
+    }
+
+    #[test]
+    fn placements_are_sorted_and_counted() {
+        let held = Allocation::new(vec![placement(0, 5, 2), placement(0, 1, 3)]);
+        assert_eq!(held.nodes(), [NodeId(1), NodeId(5)]);
+        assert_eq!(held.workers(), 5);
+        assert_eq!(held.gpu_milli(), 5000);
+        assert_eq!(held.to_string(), "3 on n1, 2 on n5");
+        assert!(Allocation::new(Vec::new()).is_none());
+    }
+
+    #[test]
+    #[should_panic(expected = "on a node once")]
+    fn one_task_stands_on_a_node_once() {
+        let _ = Allocation::new(vec![placement(0, 1, 2), placement(0, 1, 1)]);
+    }
+}

@@ -1,0 +1,101 @@
+//! A job as its owner describes it. What it really does is the simulator's secret.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Goals, GpuTypeSet, JobId, ModelId, Parallelism, Span, TenantId, Time};
+
+/// A training job: everything that is known when it arrives and does not change afterwards.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Job {
+    /// Its number.
+    pub id: JobId,
+    /// What its owner or the trace calls it.
+    pub name: Arc<str>,
+    /// Who owns it.
+    pub tenant: TenantId,
+    /// What it trains, where known.
+    pub model: Option<ModelId>,
+    /// When it was submitted.
+    pub submitted: Time,
+    /// How it can be cut into pieces.
+    pub shape: Parallelism,
+    /// Where it may run.
+    pub wanted: Wanted,
+    /// What it is for.
+    pub goals: Goals,
+    /// What is claimed about its length and speed.
+    pub declared: Declared,
+    /// What stopping and starting it costs, as far as declared.
+    pub move_cost: MoveCost,
+}
+
+/// Constraints on where a job may run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Wanted {
+    /// The acceptable GPU types.
+    pub gpu_types: GpuTypeSet,
+    /// How close its workers must be.
+    pub topology: Topology,
+    /// Whether its workers may sit on GPUs of different types at one time.
+    pub mixed_gpu_types: bool,
+}
+
+impl Default for Wanted {
+    fn default() -> Self {
+        Self {
+            gpu_types: GpuTypeSet::ALL,
+            topology: Topology::Anywhere,
+            mixed_gpu_types: false,
+        }
+    }
+}
+
+/// How close the parts of a job must be.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Topology {
+    /// Any nodes.
+    #[default]
+    Anywhere,
+    /// Nodes of one rack.
+    SameRack,
+    /// One node.
+    SameNode,
+}
+
+/// What the user or the trace claims. It may be exact, noisy or absent; no policy can tell which.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Declared {
+    /// Iterations in all.
+    pub iterations: Option<f64>,
+    /// Time of one iteration on the smallest gang that can run.
+    pub iteration: Option<Span>,
+    /// The time limit: after so long a run the job is over in any case.
+    pub limit: Option<Span>,
+}
+
+impl Declared {
+    /// How long the job claims to run, from a fresh start on its smallest gang.
+    pub fn duration(&self) -> Option<Span> {
+        match (self.iterations, self.iteration) {
+            (Some(count), Some(each)) => Some(each.scaled(count)),
+            _ => self.limit,
+        }
+    }
+}
+
+/// What it costs to stop a job and to start it again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct MoveCost {
+    /// From the order to stop until its devices are free, saving included.
+    pub save: Span,
+    /// From a start until the first new iteration.
+    pub load: Span,
+    /// How often it saves by itself; `None` means only when told to.
+    pub checkpoint_every: Option<Span>,
+}

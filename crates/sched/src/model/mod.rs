@@ -1,0 +1,29 @@
+//! The nouns: what a cluster, a job and an allocation are. No algorithms, no clock, no policy.
+
+mod allocation;
+mod cluster;
+mod curve;
+mod goals;
+mod ids;
+mod job;
+mod links;
+mod parallelism;
+mod resources;
+mod seed;
+mod speed;
+mod tenants;
+mod time;
+
+pub use allocation::{Allocation, GpuSet, MAX_GPUS_PER_NODE, Placement, SERVER_TASK, WORKER_TASK};
+pub use cluster::{Cluster, ClusterError, GpuType, GpuTypeSet, Node, NodeState};
+pub use curve::{Curve, LossPoint};
+pub use goals::{Accuracy, Goals, PriorityClass, StopRule, Urgency};
+pub use ids::{Attempt, CopyId, GpuTypeId, JobId, ModelId, NodeId, RackId, TaskId, TenantId};
+pub use job::{Declared, Job, MoveCost, Topology, Wanted};
+pub use links::{Link, Links};
+pub use parallelism::{DataParallel, Edge, Parallelism, Task, TaskGraph, WorkerRange};
+pub use resources::{GPU, Resources, UNLIMITED};
+pub use seed::Seed;
+pub use speed::SpeedFunction;
+pub use tenants::{Quota, Tenant, Tenants, TenantsError, Weight};
+pub use time::{Span, Time};

@@ -1,0 +1,93 @@
+//! Parametric speed functions: how fast a job goes with so many workers and parameter servers.
+
+use serde::{Deserialize, Serialize};
+
+/// Iterations a second as a function of workers `w` and parameter servers `p`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SpeedFunction {
+    /// `w / (reference * iteration_s)`: work divides perfectly.
+    Linear {
+        /// Seconds of one iteration with `reference` workers.
+        iteration_s: f64,
+        /// The number of workers to which `iteration_s` belongs.
+        reference: u32,
+    },
+    /// `1 / (work_s / w + fixed_s)`: a part that divides and one that does not (SLAQ, A2.3).
+    WithFixedPart {
+        /// Worker-seconds of one iteration that divide.
+        work_s: f64,
+        /// Seconds of one iteration that do not.
+        fixed_s: f64,
+    },
+    /// `w / (t0 + t1 w / p + t2 w + t3 p)`: asynchronous parameter servers (Optimus, EuroSys 2018).
+    AsynchronousServers {
+        /// The coefficients `t0` to `t3`, in seconds.
+        theta: [f64; 4],
+    },
+    /// `1 / (t0 m / w + t1 + t2 w / p + t3 w + t4 p)`: synchronous parameter servers with a total
+    /// batch of `m` samples (Optimus, EuroSys 2018).
+    SynchronousServers {
+        /// Samples of one iteration over all workers.
+        batch: f64,
+        /// The coefficients `t0` to `t4`, in seconds.
+        theta: [f64; 5],
+    },
+}
+
+impl SpeedFunction {
+    /// Iterations a second; zero without workers, or without servers where the function needs them.
+    pub fn iterations_per_s(&self, workers: u32, servers: u32) -> f64 {
+        if workers == 0 {
+            return 0.0;
+        }
+        let (w, p) = (f64::from(workers), f64::from(servers));
+        match *self {
+            Self::Linear {
+                iteration_s,
+                reference,
+            } => w / (f64::from(reference) * iteration_s),
+            Self::WithFixedPart { work_s, fixed_s } => 1.0 / (work_s / w + fixed_s),
+            Self::AsynchronousServers { .. } | Self::SynchronousServers { .. } if servers == 0 => {
+                0.0
+            }
+            Self::AsynchronousServers {
+                theta: [t0, t1, t2, t3],
+            } => w / (t0 + t1 * w / p + t2 * w + t3 * p),
+            Self::SynchronousServers {
+                batch,
+                theta: [t0, t1, t2, t3, t4],
+            } => 1.0 / (t0 * batch / w + t1 + t2 * w / p + t3 * w + t4 * p),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn speed_functions_match_hand_computed_values() {
+        let linear = SpeedFunction::Linear {
+            iteration_s: 2.0,
+            reference: 4,
+        };
+        assert_eq!(linear.iterations_per_s(4, 0), 0.5);
+        assert_eq!(linear.iterations_per_s(8, 0), 1.0);
+        let fixed = SpeedFunction::WithFixedPart {
+            work_s: 8.0,
+            fixed_s: 1.0,
+        };
+        assert_eq!(fixed.iterations_per_s(4, 0), 1.0 / 3.0);
+        let servers = SpeedFunction::AsynchronousServers {
+            theta: [1.0, 0.5, 0.25, 0.0],
+        };
+        assert_eq!(servers.iterations_per_s(4, 2), 4.0 / 3.0);
+        assert_eq!(servers.iterations_per_s(4, 0), 0.0);
+        // Fitted ResNet-50 of the strong profile at p = 5, w = 2 (specification of DL2, part E).
+        let theta = [0.003_745_8, 0.420_27, 0.418_7, 0.007_483_4, 0.0];
+        let resnet = SpeedFunction::SynchronousServers { batch: 32.0, theta };
+        let step_s = 0.003_745_8 * 16.0 + 0.420_27 + 0.418_7 * 0.4 + 0.014_966_8;
+        assert!((resnet.iterations_per_s(2, 5) * step_s - 1.0).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,14 @@
+//! Where does it go? Free capacity, placement rules, and why something does not fit.
+//!
+//! Plain functions on nouns and numbers: no snapshot, no policy. A policy author should meet
+//! [`FreeCapacity::keep`] first: try to stay where you are before you pack anew.
+
+mod blockers;
+mod free_capacity;
+mod node_set;
+mod rules;
+
+pub use blockers::{NoRoom, largest_gang, no_room};
+pub use free_capacity::FreeCapacity;
+pub use node_set::NodeSet;
+pub use rules::{Ask, Rule};

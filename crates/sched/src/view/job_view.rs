@@ -1,0 +1,189 @@
+//! One job as a policy sees it.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
+
+use crate::model::{Allocation, Attempt, CopyId, Job, JobId, LossPoint, NodeId, Span, Time};
+
+/// Loss reports kept of one job; when there are more, every second one of the older half is dropped.
+pub const MAX_LOSS_POINTS: usize = 256;
+
+/// What the job is doing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Holds nothing.
+    #[default]
+    Waiting,
+    /// Holds its devices and is loading.
+    Starting,
+    /// Makes progress.
+    Running,
+    /// Has been told to stop and still holds its devices.
+    Stopping,
+}
+
+/// A job that has arrived and not ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct JobView {
+    /// What its owner described.
+    pub job: Arc<Job>,
+    /// What it is doing.
+    pub phase: Phase,
+    /// The number of its latest start; 0 before the first.
+    pub attempt: Attempt,
+    /// What it holds.
+    pub held: Allocation,
+    /// What the latest decision gave it.
+    pub target: Allocation,
+    /// How far it has come.
+    pub done: Done,
+    /// What it was given so far.
+    pub served: Served,
+    /// Its latest loss reports, thinned.
+    pub losses: Arc<Vec<LossPoint>>,
+    /// What the policy asked to remember about it.
+    pub note: Note,
+    /// A node on which it failed, and until when it should not go back there.
+    pub shuns: Option<(NodeId, Time)>,
+}
+
+impl JobView {
+    /// A job that has just arrived.
+    pub fn new(job: Arc<Job>, at: Time) -> Self {
+        Self {
+            job,
+            phase: Phase::Waiting,
+            attempt: Attempt(0),
+            held: Allocation::NONE,
+            target: Allocation::NONE,
+            done: Done::default(),
+            served: Served {
+                changed: at,
+                arrived: at,
+                ..Served::default()
+            },
+            losses: Arc::default(),
+            note: Note::default(),
+            shuns: None,
+        }
+    }
+
+    /// Its number.
+    pub fn id(&self) -> JobId {
+        self.job.id
+    }
+
+    /// GPU time up to now in GPU-seconds, loading included: Tiresias' attained service.
+    pub fn attained_gpu_s(&self, now: Time) -> f64 {
+        let open = self.served.changed_span(now, self.held.is_some()).0 as f64;
+        (self.served.gpu_milli_us as f64 + open * self.held.gpu_milli() as f64) / 1e9
+    }
+
+    /// Time up to now during which it held devices.
+    pub fn executed(&self, now: Time) -> Span {
+        self.served.executed + self.served.changed_span(now, self.held.is_some())
+    }
+
+    /// Time up to now during which it held nothing.
+    pub fn waited(&self, now: Time) -> Span {
+        self.served.waited + self.served.changed_span(now, self.held.is_none())
+    }
+
+    /// Iterations up to now, carried on from the latest report at the speed reported then.
+    pub fn iterations(&self, now: Time) -> f64 {
+        self.done.iterations + self.done.speed * now.since(self.done.as_of).as_secs_f64()
+    }
+
+    /// How long it still claims to run, if it says so: on what it holds if it runs, else on its
+    /// smallest gang.
+    pub fn declared_remaining(&self, now: Time) -> Option<Span> {
+        let declared = &self.job.declared;
+        let (Some(count), Some(each)) = (declared.iterations, declared.iteration) else {
+            return Some(declared.limit?.saturating_sub(self.executed(now)));
+        };
+        let left = (count - self.iterations(now)).max(0.0);
+        let running = self.phase == Phase::Running && self.done.speed > 0.0;
+        Some(if running {
+            Span::from_secs_f64(left / self.done.speed)
+        } else {
+            each.scaled(left)
+        })
+    }
+
+    /// Work that stopping it now would throw away, in GPU-seconds: what it did since its last
+    /// checkpoint (none if it saves when told to stop) and the devices idle while it saves and loads.
+    pub fn loss_if_stopped_gpu_s(&self, now: Time) -> f64 {
+        let gpus = self.held.gpu_milli() as f64 / 1000.0;
+        let cost = &self.job.move_cost;
+        gpus * (cost.save + cost.load).as_secs_f64() + gpus * self.unsaved(now).as_secs_f64()
+    }
+
+    /// How long ago its state was last saved, if stopping it does not save it.
+    fn unsaved(&self, now: Time) -> Span {
+        match self.job.move_cost.checkpoint_every {
+            // A job that is told to stop saves first; only a job that cannot loses anything.
+            None => Span::ZERO,
+            Some(_) => now.since(self.done.saved_at.max(self.served.changed)),
+        }
+    }
+}
+
+/// Progress, as last reported.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Done {
+    /// Iterations at `as_of`, over all copies.
+    pub iterations: f64,
+    /// When that was.
+    pub as_of: Time,
+    /// Iterations a second since then; 0 while it does not run.
+    pub speed: f64,
+    /// Iterations of each copy, for a forked job only.
+    pub copies: SmallVec<[(CopyId, f64); 1]>,
+    /// Iterations that a restart would begin from.
+    pub saved: f64,
+    /// When that was saved.
+    pub saved_at: Time,
+}
+
+/// What a job was given so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Served {
+    /// When it arrived.
+    pub arrived: Time,
+    /// When it first held anything.
+    pub first_held: Option<Time>,
+    /// When it last began or ceased to hold devices; the spans below end then.
+    pub changed: Time,
+    /// GPU time in thousandths of a GPU times microseconds.
+    pub gpu_milli_us: u64,
+    /// Time with devices.
+    pub executed: Span,
+    /// Time without.
+    pub waited: Span,
+    /// How often it was stopped against its will.
+    pub preemptions: u32,
+    /// How often it went on somewhere else or with another size.
+    pub moves: u32,
+    /// How often it lost what it held to a failure.
+    pub failures: u32,
+}
+
+impl Served {
+    fn changed_span(&self, now: Time, counts: bool) -> Span {
+        if counts {
+            now.since(self.changed)
+        } else {
+            Span::ZERO
+        }
+    }
+}
+
+/// A few integers that a policy asks to remember about a job. Only that policy knows their meaning.
+///
+/// Notes are part of the snapshot and of the journal, so a policy's memory survives a crash and a replay.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Note(pub SmallVec<[i64; 4]>);

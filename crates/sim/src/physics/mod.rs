@@ -1,0 +1,5 @@
+//! How fast jobs really go.
+
+mod table;
+
+pub use table::{Locality, ThroughputTable};

@@ -1,0 +1,85 @@
+//! Measured throughputs: model x GPUs x GPU type x locality.
+
+use serde::{Deserialize, Serialize};
+
+/// How far apart the workers of a job are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Locality {
+    /// All on one node.
+    Node,
+    /// On several nodes of one rack.
+    Rack,
+    /// On several racks.
+    Cluster,
+}
+
+/// Iterations a second by model, number of GPUs, GPU type and locality.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ThroughputTable {
+    rows: Vec<Row>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Row {
+    name: String,
+    /// Sorted by key: (GPU type name, GPUs, whether on several nodes).
+    entries: Vec<((String, u32, bool), f64)>,
+}
+
+impl ThroughputTable {
+    /// The row of a model, made if it is new.
+    pub fn intern(&mut self, model: &str) -> u32 {
+        if let Some(row) = self.row(model) {
+            return row;
+        }
+        self.rows.push(Row {
+            name: model.to_owned(),
+            entries: Vec::new(),
+        });
+        (self.rows.len() - 1) as u32
+    }
+
+    /// The row of a model.
+    pub fn row(&self, model: &str) -> Option<u32> {
+        self.rows
+            .iter()
+            .position(|row| row.name == model)
+            .map(|i| i as u32)
+    }
+
+    /// The name of a row.
+    pub fn name(&self, row: u32) -> &str {
+        &self.rows[row as usize].name
+    }
+
+    /// Records a measurement in iterations a second of the whole job.
+    pub fn insert(&mut self, row: u32, gpu_type: &str, gpus: u32, several_nodes: bool, per_s: f64) {
+        let entries = &mut self.rows[row as usize].entries;
+        let key = (gpu_type.to_owned(), gpus, several_nodes);
+        match entries.binary_search_by(|(known, _)| known.cmp(&key)) {
+            Ok(i) => entries[i].1 = per_s,
+            Err(i) => entries.insert(i, (key, per_s)),
+        }
+    }
+
+    /// Iterations a second, if it was measured. Jobs on several nodes fall back to the consolidated
+    /// figure where nothing else was measured (one GPU is never on several nodes).
+    pub fn per_s(&self, row: u32, gpu_type: &str, gpus: u32, locality: Locality) -> Option<f64> {
+        let entries = &self.rows[row as usize].entries;
+        let find = |several: bool| {
+            let order = |key: &(String, u32, bool)| {
+                (key.0.as_str(), key.1, key.2).cmp(&(gpu_type, gpus, several))
+            };
+            entries
+                .binary_search_by(|(key, _)| order(key))
+                .ok()
+                .map(|i| entries[i].1)
+        };
+        if locality == Locality::Node {
+            find(false)
+        } else {
+            find(true).or_else(|| find(false))
+        }
+    }
+}

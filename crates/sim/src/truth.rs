@@ -1,0 +1,73 @@
+//! What a job really is. Only the simulator knows; `trainyard-sched` cannot name these types.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use trainyard_sched::model::{Curve, MoveCost, Span, SpeedFunction};
+
+use crate::physics::ThroughputTable;
+
+/// The truth about one job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Truth {
+    /// Iterations until it ends by itself.
+    pub iterations: f64,
+    /// How fast they go.
+    pub speed: Speed,
+    /// What stopping and starting really costs.
+    pub move_cost: MoveCost,
+    /// Its loss as a function of the iteration.
+    pub curve: Option<Curve>,
+    /// How it ends.
+    pub ending: Ending,
+}
+
+/// How fast a job goes on a given allocation.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Speed {
+    /// One iteration takes so long on the smallest gang, and less in proportion to more workers.
+    Fixed {
+        /// The time of one iteration.
+        iteration: Span,
+        /// The number of workers to which it belongs.
+        workers: u32,
+    },
+    /// A parametric function of workers and servers.
+    Function(SpeedFunction),
+    /// A row of a table of measured throughputs (model x GPUs x GPU type x locality).
+    Table {
+        /// The table.
+        table: Arc<ThroughputTable>,
+        /// The row: a model with its batch size.
+        row: u32,
+    },
+}
+
+/// How a job ends when its iterations are done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ending {
+    /// It did what it was meant to do.
+    #[default]
+    Completed,
+    /// It crashed.
+    Failed,
+    /// Its owner killed it.
+    Killed,
+}
+
+impl Truth {
+    /// A job that runs for `duration` on the gang of `workers` it asks for. One iteration is one second.
+    pub fn lasting(duration: Span, workers: u32) -> Self {
+        Self {
+            iterations: duration.as_secs_f64(),
+            speed: Speed::Fixed {
+                iteration: Span::from_secs(1),
+                workers,
+            },
+            move_cost: MoveCost::default(),
+            curve: None,
+            ending: Ending::Completed,
+        }
+    }
+}
