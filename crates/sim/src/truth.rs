@@ -61,10 +61,7 @@ impl Truth {
     pub fn lasting(duration: Span, workers: u32) -> Self {
         Self {
             iterations: duration.as_secs_f64(),
-            speed: Speed::Fixed {
-                iteration: Span::from_secs(1),
-                workers,
-            },
+            speed: Speed::Fixed { iteration: Span::from_secs(1), workers },
             move_cost: MoveCost::default(),
             curve: None,
             ending: Ending::Completed,

@@ -79,11 +79,7 @@ impl Workload {
             Speed::Fixed { iteration, .. } => Some(*iteration),
             Speed::Function(_) | Speed::Table { .. } => None,
         };
-        Declared {
-            iterations: Some(truth.iterations),
-            iteration,
-            limit: None,
-        }
+        Declared { iterations: Some(truth.iterations), iteration, limit: None }
     }
 }
 
@@ -91,19 +87,11 @@ impl ImportReport {
     /// Counts a finding; the first five places are kept as examples.
     pub fn find(&mut self, done: Done, what: impl Into<String>, example: Option<String>) {
         let what = what.into();
-        let known = self
-            .findings
-            .iter_mut()
-            .find(|f| f.done == done && f.what == what);
+        let known = self.findings.iter_mut().find(|f| f.done == done && f.what == what);
         let finding = match known {
             Some(finding) => finding,
             None => {
-                self.findings.push(Finding {
-                    done,
-                    what,
-                    count: 0,
-                    examples: Vec::new(),
-                });
+                self.findings.push(Finding { done, what, count: 0, examples: Vec::new() });
                 self.findings.last_mut().expect("one was just pushed")
             }
         };

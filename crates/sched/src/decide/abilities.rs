@@ -10,15 +10,7 @@ use serde::{Deserialize, Serialize};
 #[serde(transparent)]
 pub struct Abilities(u16);
 
-const NAMES: [&str; 7] = [
-    "RESIZE",
-    "TASKS",
-    "COPIES",
-    "MIXED_GPU_TYPES",
-    "LOSS",
-    "RELAX",
-    "SHARED_GPUS",
-];
+const NAMES: [&str; 7] = ["RESIZE", "TASKS", "COPIES", "MIXED_GPU_TYPES", "LOSS", "RELAX", "SHARED_GPUS"];
 
 impl Abilities {
     /// Nothing beyond starting and stopping whole gangs.
@@ -65,10 +57,7 @@ impl BitOr for Abilities {
 
 impl fmt::Display for Abilities {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<&str> = (0..NAMES.len())
-            .filter(|i| self.0 >> i & 1 == 1)
-            .map(|i| NAMES[i])
-            .collect();
+        let names: Vec<&str> = (0..NAMES.len()).filter(|i| self.0 >> i & 1 == 1).map(|i| NAMES[i]).collect();
         f.write_str(if names.is_empty() { "nothing" } else { "" })?;
         f.write_str(&names.join(", "))
     }

@@ -39,9 +39,7 @@ pub enum ParameterError {
 }
 
 fn suggest(similar: &Option<String>) -> String {
-    similar
-        .as_ref()
-        .map_or_else(String::new, |name| format!(", did you mean `{name}`?"))
+    similar.as_ref().map_or_else(String::new, |name| format!(", did you mean `{name}`?"))
 }
 
 /// The most similar of `known`, if any is close.
@@ -66,18 +64,9 @@ where
             let known = if table.is_empty() {
                 "none".to_owned()
             } else {
-                table
-                    .keys()
-                    .map(|key| format!("`{key}`"))
-                    .collect::<Vec<_>>()
-                    .join(", ")
+                table.keys().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ")
             };
-            return Err(ParameterError::UnknownKey {
-                policy,
-                key: key.clone(),
-                suggestion,
-                known,
-            });
+            return Err(ParameterError::UnknownKey { policy, key: key.clone(), suggestion, known });
         }
         // An integer is a fine value for a number with a fraction.
         let value = match (&table[key], value) {
@@ -86,9 +75,7 @@ where
         };
         table.insert(key.clone(), value);
     }
-    table
-        .try_into()
-        .map_err(|error: toml::de::Error| bad(error.message().to_owned()))
+    table.try_into().map_err(|error: toml::de::Error| bad(error.message().to_owned()))
 }
 
 /// A policy's parameters with their defaults.

@@ -55,9 +55,7 @@ impl Plan {
     pub fn follow(&mut self, seen: &Snapshot) -> News {
         self.answer = Decision::default();
         self.before.clear();
-        let in_step = self
-            .following
-            .is_some_and(|number| number + 1 == seen.number);
+        let in_step = self.following.is_some_and(|number| number + 1 == seen.number);
         self.following = Some(seen.number);
         if !in_step {
             return self.rebuild(seen);
@@ -68,10 +66,7 @@ impl Plan {
         for id in &seen.changed.jobs {
             self.adopt(*id, seen.job(*id));
         }
-        News {
-            rebuilt: false,
-            jobs: seen.changed.jobs.clone(),
-        }
+        News { rebuilt: false, jobs: seen.changed.jobs.clone() }
     }
 
     fn rebuild(&mut self, seen: &Snapshot) -> News {
@@ -80,17 +75,12 @@ impl Plan {
         for view in seen.jobs() {
             self.adopt(view.id(), Some(view));
         }
-        News {
-            rebuilt: true,
-            jobs: seen.jobs.keys().copied().collect(),
-        }
+        News { rebuilt: true, jobs: seen.jobs.keys().copied().collect() }
     }
 
     /// Takes over the target that the snapshot shows for one job.
     fn adopt(&mut self, id: JobId, view: Option<&JobView>) {
-        let shown = view
-            .map(|view| &view.target)
-            .filter(|target| target.is_some());
+        let shown = view.map(|view| &view.target).filter(|target| target.is_some());
         if self.targets.get(&id).map(|target| &target.allocation) == shown {
             return;
         }
@@ -99,10 +89,7 @@ impl Plan {
         }
         if let (Some(view), Some(shown)) = (view, shown) {
             self.free.take(shown, &view.job.shape);
-            let target = Target {
-                job: view.job.clone(),
-                allocation: shown.clone(),
-            };
+            let target = Target { job: view.job.clone(), allocation: shown.clone() };
             self.targets.insert(id, target);
         }
     }
@@ -119,9 +106,7 @@ impl Plan {
 
     /// All jobs with a target, in ascending order.
     pub fn running(&self) -> impl Iterator<Item = (JobId, &Arc<Job>, &Allocation)> {
-        self.targets
-            .iter()
-            .map(|(id, target)| (*id, &target.job, &target.allocation))
+        self.targets.iter().map(|(id, target)| (*id, &target.job, &target.allocation))
     }
 
     /// Gives a job without a target its smallest gang, if there is room.
@@ -143,12 +128,7 @@ impl Plan {
 
     /// Gives a job back exactly what it had before it was evicted in this decision, if that is still free.
     pub fn restore(&mut self, job: &Arc<Job>) -> bool {
-        let Some(had) = self
-            .before
-            .get(&job.id)
-            .filter(|had| had.is_some())
-            .cloned()
-        else {
+        let Some(had) = self.before.get(&job.id).filter(|had| had.is_some()).cloned() else {
             return false;
         };
         let free = self.free.keep(&had, &job.shape);
@@ -160,13 +140,7 @@ impl Plan {
 
     fn set(&mut self, job: &Arc<Job>, allocation: Allocation) {
         self.before.entry(job.id).or_insert(Allocation::NONE);
-        let old = self.targets.insert(
-            job.id,
-            Target {
-                job: job.clone(),
-                allocation,
-            },
-        );
+        let old = self.targets.insert(job.id, Target { job: job.clone(), allocation });
         assert!(old.is_none(), "{} already has a target", job.id);
     }
 
@@ -175,14 +149,9 @@ impl Plan {
     /// # Panics
     /// If it has none.
     pub fn evict(&mut self, id: JobId) -> Allocation {
-        let target = self
-            .targets
-            .remove(&id)
-            .expect("only a job with a target can be evicted");
+        let target = self.targets.remove(&id).expect("only a job with a target can be evicted");
         self.free.release(&target.allocation, &target.job.shape);
-        self.before
-            .entry(id)
-            .or_insert_with(|| target.allocation.clone());
+        self.before.entry(id).or_insert_with(|| target.allocation.clone());
         target.allocation
     }
 
@@ -216,8 +185,7 @@ impl Plan {
         let workers = Ask::minimum(&job.shape, &job.wanted).workers;
         let largest = largest_gang(&seen.cluster, &job.shape, &job.wanted);
         let graph = job.shape.data_parallel().is_none();
-        (largest < if graph { 1 } else { workers })
-            .then_some(Reason::Unplaceable { workers, largest })
+        (largest < if graph { 1 } else { workers }).then_some(Reason::Unplaceable { workers, largest })
     }
 
     /// The decision: all edits that made a difference.

@@ -112,31 +112,13 @@ impl Reason {
         ("chosen", "nothing to do"),
         ("kept", "nothing to do"),
         ("backfilled", "nothing to do"),
-        (
-            "no_capacity",
-            "wait until a job ends, or ask for fewer workers or less on one node",
-        ),
-        (
-            "behind",
-            "wait for the jobs ahead, or use a policy that lets small jobs pass",
-        ),
+        ("no_capacity", "wait until a job ends, or ask for fewer workers or less on one node"),
+        ("behind", "wait for the jobs ahead, or use a policy that lets small jobs pass"),
         ("would_delay", "declare a shorter run time if it is true"),
-        (
-            "outranked",
-            "wait; it goes on when the higher-ranked jobs are done",
-        ),
-        (
-            "share_used",
-            "wait until other tenants have had their share, or ask for a larger weight",
-        ),
-        (
-            "quota_full",
-            "wait for the tenant's own jobs, or ask an operator for a higher limit",
-        ),
-        (
-            "reclaimed",
-            "wait; it ran on another tenant's guaranteed quota",
-        ),
+        ("outranked", "wait; it goes on when the higher-ranked jobs are done"),
+        ("share_used", "wait until other tenants have had their share, or ask for a larger weight"),
+        ("quota_full", "wait for the tenant's own jobs, or ask an operator for a higher limit"),
+        ("reclaimed", "wait; it ran on another tenant's guaranteed quota"),
         ("demoted", "wait; short jobs go first"),
         ("unplaceable", "ask for at most the largest size that fits"),
         ("backoff", "wait until the time shown"),
@@ -183,32 +165,20 @@ impl fmt::Display for Reason {
             Self::NoCapacity(room) => f.write_str(&room.sentence()),
             Self::Behind { ahead } => write!(f, "{ahead} is ahead and waits for the same resource"),
             Self::WouldDelay { reserved, starts } => {
-                write!(
-                    f,
-                    "it would delay {reserved}, which is expected to start at {starts}"
-                )
+                write!(f, "it would delay {reserved}, which is expected to start at {starts}")
             }
             Self::Outranked { by } => write!(f, "{by} ranks higher"),
             Self::ShareUsed { tenant, share } => {
-                write!(
-                    f,
-                    "{tenant} already has {share:.3} of the cluster per weight"
-                )
+                write!(f, "{tenant} already has {share:.3} of the cluster per weight")
             }
             Self::QuotaFull { tenant } => write!(f, "{tenant} may not hold more"),
             Self::Reclaimed { by } => write!(f, "{by} took back its guaranteed quota"),
             Self::Demoted { band, served_gpu_s } => {
                 let hours = served_gpu_s / 3600.0;
-                write!(
-                    f,
-                    "it is in band {band} after {hours:.2} GPU-hours; lower bands go first"
-                )
+                write!(f, "it is in band {band} after {hours:.2} GPU-hours; lower bands go first")
             }
             Self::Unplaceable { workers, largest } => {
-                write!(
-                    f,
-                    "needs {workers} workers; the idle cluster holds at most {largest}"
-                )
+                write!(f, "needs {workers} workers; the idle cluster holds at most {largest}")
             }
             Self::Backoff { until } => write!(f, "it failed lately and waits until {until}"),
         }

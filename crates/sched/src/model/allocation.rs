@@ -15,9 +15,7 @@ pub const SERVER_TASK: TaskId = TaskId(1);
 pub const MAX_GPUS_PER_NODE: u32 = 64;
 
 /// Devices of one node, and how much of each.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct GpuSet {
     /// One bit a device.
     pub devices: u64,
@@ -27,17 +25,11 @@ pub struct GpuSet {
 
 impl GpuSet {
     /// No device.
-    pub const NONE: Self = Self {
-        devices: 0,
-        share_milli: 0,
-    };
+    pub const NONE: Self = Self { devices: 0, share_milli: 0 };
 
     /// These devices, whole.
     pub const fn whole(devices: u64) -> Self {
-        Self {
-            devices,
-            share_milli: if devices == 0 { 0 } else { GPU as u16 },
-        }
+        Self { devices, share_milli: if devices == 0 { 0 } else { GPU as u16 } }
     }
 
     /// How many devices are touched.
@@ -84,12 +76,8 @@ impl Allocation {
             return Self::NONE;
         }
         placements.sort_unstable();
-        assert!(
-            placements.iter().all(|p| p.count > 0),
-            "a placement holds at least one instance"
-        );
-        let same =
-            |a: &Placement, b: &Placement| (a.copy, a.task, a.node) == (b.copy, b.task, b.node);
+        assert!(placements.iter().all(|p| p.count > 0), "a placement holds at least one instance");
+        let same = |a: &Placement, b: &Placement| (a.copy, a.task, a.node) == (b.copy, b.task, b.node);
         assert!(
             placements.windows(2).all(|pair| !same(&pair[0], &pair[1])),
             "a task of a copy stands on a node once"
@@ -114,11 +102,7 @@ impl Allocation {
 
     /// Instances of `task` over all copies and nodes.
     pub fn count_of(&self, task: TaskId) -> u32 {
-        self.placements()
-            .iter()
-            .filter(|p| p.task == task)
-            .map(|p| p.count)
-            .sum()
+        self.placements().iter().filter(|p| p.task == task).map(|p| p.count).sum()
     }
 
     /// Workers of a data-parallel job.
@@ -133,15 +117,8 @@ impl Allocation {
 
     /// What the placements take together, given the shape of the job.
     pub fn resources(&self, shape: &Parallelism) -> Resources {
-        let of = |p: &Placement| {
-            shape
-                .demand_of(p.task)
-                .unwrap_or_default()
-                .times(u64::from(p.count))
-        };
-        self.placements()
-            .iter()
-            .fold(Resources::NONE, |sum, p| sum + of(p))
+        let of = |p: &Placement| shape.demand_of(p.task).unwrap_or_default().times(u64::from(p.count));
+        self.placements().iter().fold(Resources::NONE, |sum, p| sum + of(p))
     }
 
     /// The different nodes in ascending order.
@@ -185,13 +162,7 @@ mod tests {
 
     fn placement(task: u32, node: u32, count: u32) -> Placement {
         let gpus = GpuSet::whole((1 << count) - 1);
-        Placement {
-            copy: CopyId(0),
-            task: TaskId(task),
-            node: NodeId(node),
-            count,
-            gpus,
-        }
+        Placement { copy: CopyId(0), task: TaskId(task), node: NodeId(node), count, gpus }
     }
 
     #[test]

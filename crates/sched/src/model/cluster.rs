@@ -164,14 +164,7 @@ impl Cluster {
     ) -> NodeId {
         let id = NodeId(self.nodes.len() as u32);
         let name = name.unwrap_or_else(|| format!("n{}", id.0).into());
-        self.nodes.push(Node {
-            id,
-            name,
-            rack,
-            gpu_type,
-            holds,
-            state: NodeState::Up,
-        });
+        self.nodes.push(Node { id, name, rack, gpu_type, holds, state: NodeState::Up });
         id
     }
 
@@ -180,19 +173,13 @@ impl Cluster {
         if let Some(known) = self.gpu_type(name) {
             return known;
         }
-        self.gpu_types.push(GpuType {
-            name: name.into(),
-            memory_bytes: None,
-        });
+        self.gpu_types.push(GpuType { name: name.into(), memory_bytes: None });
         GpuTypeId((self.gpu_types.len() - 1) as u8)
     }
 
     /// The id of the GPU type called `name`.
     pub fn gpu_type(&self, name: &str) -> Option<GpuTypeId> {
-        self.gpu_types
-            .iter()
-            .position(|known| &*known.name == name)
-            .map(|i| GpuTypeId(i as u8))
+        self.gpu_types.iter().position(|known| &*known.name == name).map(|i| GpuTypeId(i as u8))
     }
 
     /// The node with this id.
@@ -210,10 +197,7 @@ impl Cluster {
 
     /// All GPU devices, whatever the state of their nodes.
     pub fn gpu_count(&self) -> u64 {
-        self.nodes
-            .iter()
-            .map(|node| u64::from(node.gpu_count()))
-            .sum()
+        self.nodes.iter().map(|node| u64::from(node.gpu_count())).sum()
     }
 
     /// Checks what the rest of the program relies on.
@@ -227,25 +211,16 @@ impl Cluster {
         for (position, node) in self.nodes.iter().enumerate() {
             let name = node.name.clone();
             if node.id.index() != position {
-                return Err(ClusterError::Misnumbered {
-                    name,
-                    id: node.id.0,
-                    position,
-                });
+                return Err(ClusterError::Misnumbered { name, id: node.id.0, position });
             }
             let gpu_milli = node.holds.gpu_milli;
             if !gpu_milli.is_multiple_of(GPU) {
                 return Err(ClusterError::BrokenGpu { name, gpu_milli });
             }
             if gpu_milli / GPU > u64::from(MAX_GPUS_PER_NODE) {
-                return Err(ClusterError::TooManyGpus {
-                    name,
-                    gpus: gpu_milli / GPU,
-                });
+                return Err(ClusterError::TooManyGpus { name, gpus: gpu_milli / GPU });
             }
-            let known = node
-                .gpu_type
-                .is_some_and(|t| t.index() < self.gpu_types.len());
+            let known = node.gpu_type.is_some_and(|t| t.index() < self.gpu_types.len());
             if gpu_milli > 0 && !known {
                 return Err(ClusterError::UnknownType { name });
             }
@@ -261,20 +236,11 @@ impl fmt::Display for Cluster {
         let counts: Vec<String> = (0..self.gpu_types.len())
             .map(|i| {
                 let of_type = |node: &&Node| node.gpu_type == Some(GpuTypeId(i as u8));
-                let gpus: u64 = self
-                    .nodes
-                    .iter()
-                    .filter(of_type)
-                    .map(|n| u64::from(n.gpu_count()))
-                    .sum();
+                let gpus: u64 = self.nodes.iter().filter(of_type).map(|n| u64::from(n.gpu_count())).sum();
                 format!("{gpus} {}", self.gpu_types[i].name)
             })
             .collect();
-        if counts.is_empty() {
-            Ok(())
-        } else {
-            write!(f, " ({})", counts.join(", "))
-        }
+        if counts.is_empty() { Ok(()) } else { write!(f, " ({})", counts.join(", ")) }
     }
 }
 
@@ -286,22 +252,13 @@ mod tests {
     fn a_broken_cluster_is_refused_with_the_node_named() {
         assert_eq!(Cluster::default().validate(), Err(ClusterError::Empty));
         let mut cluster = Cluster::uniform(2, 65, "v100");
-        assert!(matches!(
-            cluster.validate(),
-            Err(ClusterError::TooManyGpus { gpus: 65, .. })
-        ));
+        assert!(matches!(cluster.validate(), Err(ClusterError::TooManyGpus { gpus: 65, .. })));
         cluster = Cluster::uniform(2, 8, "v100");
         assert_eq!(cluster.validate(), Ok(()));
         cluster.nodes[1].gpu_type = None;
-        assert!(matches!(
-            cluster.validate(),
-            Err(ClusterError::UnknownType { .. })
-        ));
+        assert!(matches!(cluster.validate(), Err(ClusterError::UnknownType { .. })));
         cluster.nodes[1].id = NodeId(7);
-        assert!(matches!(
-            cluster.validate(),
-            Err(ClusterError::Misnumbered { position: 1, .. })
-        ));
+        assert!(matches!(cluster.validate(), Err(ClusterError::Misnumbered { position: 1, .. })));
     }
 
     #[test]

@@ -44,18 +44,12 @@ pub struct Wanted {
 
 impl Default for Wanted {
     fn default() -> Self {
-        Self {
-            gpu_types: GpuTypeSet::ALL,
-            topology: Topology::Anywhere,
-            mixed_gpu_types: false,
-        }
+        Self { gpu_types: GpuTypeSet::ALL, topology: Topology::Anywhere, mixed_gpu_types: false }
     }
 }
 
 /// How close the parts of a job must be.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Topology {
     /// Any nodes.

@@ -17,18 +17,11 @@ pub struct Link {
 
 impl Link {
     /// A link that costs nothing.
-    pub const FREE: Self = Self {
-        bytes_per_s: super::UNLIMITED,
-        delay: Span::ZERO,
-    };
+    pub const FREE: Self = Self { bytes_per_s: super::UNLIMITED, delay: Span::ZERO };
 
     /// Seconds that `bytes` take.
     pub fn transfer_s(&self, bytes: f64) -> f64 {
-        let moving = if self.bytes_per_s == super::UNLIMITED {
-            0.0
-        } else {
-            bytes / self.bytes_per_s as f64
-        };
+        let moving = if self.bytes_per_s == super::UNLIMITED { 0.0 } else { bytes / self.bytes_per_s as f64 };
         moving + self.delay.as_secs_f64()
     }
 }
@@ -47,11 +40,7 @@ pub struct Links {
 
 impl Default for Links {
     fn default() -> Self {
-        Self {
-            node: Link::FREE,
-            rack: Link::FREE,
-            cluster: Link::FREE,
-        }
+        Self { node: Link::FREE, rack: Link::FREE, cluster: Link::FREE }
     }
 }
 

@@ -39,10 +39,7 @@ pub struct WorkerRange {
 impl WorkerRange {
     /// Exactly `count`.
     pub const fn exactly(count: u32) -> Self {
-        Self {
-            min: count,
-            max: count,
-        }
+        Self { min: count, max: count }
     }
 
     /// Whether `count` lies in the range.
@@ -104,12 +101,7 @@ impl Parallelism {
 
     /// Between `workers.min` and `workers.max` equal workers.
     pub fn elastic(workers: WorkerRange, worker: Resources) -> Self {
-        Self::DataParallel(DataParallel {
-            worker,
-            workers,
-            server: None,
-            servers: WorkerRange::exactly(0),
-        })
+        Self::DataParallel(DataParallel { worker, workers, server: None, servers: WorkerRange::exactly(0) })
     }
 
     /// What one instance of `task` demands: workers are task 0 and servers task 1 of a data-parallel job.
@@ -131,14 +123,9 @@ impl Parallelism {
         match self {
             Self::DataParallel(job) => {
                 let workers = job.worker.times(u64::from(job.workers.min));
-                job.server.map_or(workers, |server| {
-                    workers + server.times(u64::from(job.servers.min))
-                })
+                job.server.map_or(workers, |server| workers + server.times(u64::from(job.servers.min)))
             }
-            Self::TaskGraph(graph) => graph
-                .tasks
-                .iter()
-                .fold(Resources::NONE, |sum, task| sum + task.demand),
+            Self::TaskGraph(graph) => graph.tasks.iter().fold(Resources::NONE, |sum, task| sum + task.demand),
         }
     }
 

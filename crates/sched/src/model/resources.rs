@@ -11,9 +11,7 @@ pub const GPU: u64 = 1000;
 pub const UNLIMITED: u64 = u64::MAX;
 
 /// A bundle of resources: what a node holds or what one worker, server or task demands.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Resources {
     /// GPUs in thousandths. A demand below 1000 is a share of one device; above it, whole devices.
@@ -28,37 +26,21 @@ pub struct Resources {
 
 impl Resources {
     /// Nothing.
-    pub const NONE: Self = Self {
-        gpu_milli: 0,
-        cpu_milli: 0,
-        memory_bytes: 0,
-        network_bytes_per_s: 0,
-    };
+    pub const NONE: Self = Self { gpu_milli: 0, cpu_milli: 0, memory_bytes: 0, network_bytes_per_s: 0 };
 
     /// Whole GPUs and nothing else.
     pub const fn gpus(count: u64) -> Self {
-        Self {
-            gpu_milli: count * GPU,
-            ..Self::NONE
-        }
+        Self { gpu_milli: count * GPU, ..Self::NONE }
     }
 
     /// Whole CPU cores and nothing else.
     pub const fn cpus(count: u64) -> Self {
-        Self {
-            cpu_milli: count * GPU,
-            ..Self::NONE
-        }
+        Self { cpu_milli: count * GPU, ..Self::NONE }
     }
 
     /// The four amounts in the order GPU, CPU, memory, network.
     pub const fn amounts(&self) -> [u64; 4] {
-        [
-            self.gpu_milli,
-            self.cpu_milli,
-            self.memory_bytes,
-            self.network_bytes_per_s,
-        ]
+        [self.gpu_milli, self.cpu_milli, self.memory_bytes, self.network_bytes_per_s]
     }
 
     const fn from_amounts(amounts: [u64; 4]) -> Self {
@@ -82,10 +64,7 @@ impl Resources {
 
     /// Whether all four amounts are at most those of `room`.
     pub fn fits_in(&self, room: &Self) -> bool {
-        self.amounts()
-            .iter()
-            .zip(room.amounts())
-            .all(|(need, have)| *need <= have)
+        self.amounts().iter().zip(room.amounts()).all(|(need, have)| *need <= have)
     }
 
     /// How many times this demand fits into `room`, at most `limit`.
@@ -147,8 +126,7 @@ impl Sub for Resources {
             if have == UNLIMITED {
                 return UNLIMITED;
             }
-            have.checked_sub(take)
-                .expect("more was taken than there is")
+            have.checked_sub(take).expect("more was taken than there is")
         })
     }
 }
@@ -165,32 +143,16 @@ mod tests {
 
     #[test]
     fn dominant_share_takes_the_scarcest_resource() {
-        let total = Resources {
-            cpu_milli: 9_000,
-            memory_bytes: 18,
-            ..Resources::NONE
-        };
-        let task_a = Resources {
-            cpu_milli: 1_000,
-            memory_bytes: 4,
-            ..Resources::NONE
-        };
+        let total = Resources { cpu_milli: 9_000, memory_bytes: 18, ..Resources::NONE };
+        let task_a = Resources { cpu_milli: 1_000, memory_bytes: 4, ..Resources::NONE };
         assert_eq!(task_a.dominant_share(&total), 4.0 / 18.0);
         assert_eq!(task_a.times(3).dominant_share(&total), 2.0 / 3.0);
     }
 
     #[test]
     fn an_unlimited_amount_never_runs_out_and_counts_for_no_share() {
-        let total = Resources {
-            gpu_milli: 8_000,
-            cpu_milli: UNLIMITED,
-            ..Resources::NONE
-        };
-        let demand = Resources {
-            gpu_milli: 2_000,
-            cpu_milli: 64_000,
-            ..Resources::NONE
-        };
+        let total = Resources { gpu_milli: 8_000, cpu_milli: UNLIMITED, ..Resources::NONE };
+        let demand = Resources { gpu_milli: 2_000, cpu_milli: 64_000, ..Resources::NONE };
         assert_eq!((total - demand).cpu_milli, UNLIMITED);
         assert_eq!(demand.dominant_share(&total), 0.25);
         assert_eq!(demand.times_in(&total, 100), 4);
@@ -198,9 +160,6 @@ mod tests {
 
     #[test]
     fn a_demand_for_what_no_node_has_is_an_infinite_share() {
-        assert_eq!(
-            Resources::gpus(1).dominant_share(&Resources::cpus(4)),
-            f64::INFINITY
-        );
+        assert_eq!(Resources::gpus(1).dominant_share(&Resources::cpus(4)), f64::INFINITY);
     }
 }

@@ -22,10 +22,7 @@ impl Seed {
 
     /// The child for the `n`-th of many equal purposes.
     pub const fn numbered(self, n: u64) -> Self {
-        let mut z = self
-            .0
-            .wrapping_add(0x9e37_79b9_7f4a_7c15)
-            .wrapping_add(n.rotate_left(17));
+        let mut z = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15).wrapping_add(n.rotate_left(17));
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         Self(z ^ (z >> 31))

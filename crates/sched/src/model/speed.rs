@@ -43,21 +43,13 @@ impl SpeedFunction {
         }
         let (w, p) = (f64::from(workers), f64::from(servers));
         match *self {
-            Self::Linear {
-                iteration_s,
-                reference,
-            } => w / (f64::from(reference) * iteration_s),
+            Self::Linear { iteration_s, reference } => w / (f64::from(reference) * iteration_s),
             Self::WithFixedPart { work_s, fixed_s } => 1.0 / (work_s / w + fixed_s),
-            Self::AsynchronousServers { .. } | Self::SynchronousServers { .. } if servers == 0 => {
-                0.0
+            Self::AsynchronousServers { .. } | Self::SynchronousServers { .. } if servers == 0 => 0.0,
+            Self::AsynchronousServers { theta: [t0, t1, t2, t3] } => w / (t0 + t1 * w / p + t2 * w + t3 * p),
+            Self::SynchronousServers { batch, theta: [t0, t1, t2, t3, t4] } => {
+                1.0 / (t0 * batch / w + t1 + t2 * w / p + t3 * w + t4 * p)
             }
-            Self::AsynchronousServers {
-                theta: [t0, t1, t2, t3],
-            } => w / (t0 + t1 * w / p + t2 * w + t3 * p),
-            Self::SynchronousServers {
-                batch,
-                theta: [t0, t1, t2, t3, t4],
-            } => 1.0 / (t0 * batch / w + t1 + t2 * w / p + t3 * w + t4 * p),
         }
     }
 }
@@ -68,20 +60,12 @@ mod tests {
 
     #[test]
     fn speed_functions_match_hand_computed_values() {
-        let linear = SpeedFunction::Linear {
-            iteration_s: 2.0,
-            reference: 4,
-        };
+        let linear = SpeedFunction::Linear { iteration_s: 2.0, reference: 4 };
         assert_eq!(linear.iterations_per_s(4, 0), 0.5);
         assert_eq!(linear.iterations_per_s(8, 0), 1.0);
-        let fixed = SpeedFunction::WithFixedPart {
-            work_s: 8.0,
-            fixed_s: 1.0,
-        };
+        let fixed = SpeedFunction::WithFixedPart { work_s: 8.0, fixed_s: 1.0 };
         assert_eq!(fixed.iterations_per_s(4, 0), 1.0 / 3.0);
-        let servers = SpeedFunction::AsynchronousServers {
-            theta: [1.0, 0.5, 0.25, 0.0],
-        };
+        let servers = SpeedFunction::AsynchronousServers { theta: [1.0, 0.5, 0.25, 0.0] };
         assert_eq!(servers.iterations_per_s(4, 2), 4.0 / 3.0);
         assert_eq!(servers.iterations_per_s(4, 0), 0.0);
         // Fitted ResNet-50 of the strong profile at p = 5, w = 2 (specification of DL2, part E).

@@ -61,9 +61,7 @@ pub struct Tenants(Vec<Tenant>);
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum TenantsError {
     /// Nobody could ever get anything.
-    #[error(
-        "the weights of all tenants under {under} are zero; give at least one a positive weight"
-    )]
+    #[error("the weights of all tenants under {under} are zero; give at least one a positive weight")]
     AllWeightsZero {
         /// The parent's name, or "the cluster".
         under: Arc<str>,
@@ -95,9 +93,7 @@ pub enum TenantsError {
         limit: u64,
     },
     /// More is promised to the children, or at the top, than there is.
-    #[error(
-        "tenants under {under} are guaranteed {promised} {resource} together, but there are {available}"
-    )]
+    #[error("tenants under {under} are guaranteed {promised} {resource} together, but there are {available}")]
     Overpromised {
         /// The parent's name, or "the cluster".
         under: Arc<str>,
@@ -110,12 +106,7 @@ pub enum TenantsError {
     },
 }
 
-const RESOURCE_NAMES: [&str; 4] = [
-    "gpu_milli",
-    "cpu_milli",
-    "memory_bytes",
-    "network_bytes_per_s",
-];
+const RESOURCE_NAMES: [&str; 4] = ["gpu_milli", "cpu_milli", "memory_bytes", "network_bytes_per_s"];
 
 impl Tenants {
     /// A checked tree for a cluster that holds `total`.
@@ -130,21 +121,13 @@ impl Tenants {
         if let Some(known) = self.find(name) {
             return known;
         }
-        self.0.push(Tenant {
-            name: name.into(),
-            parent: None,
-            weight: Weight(1.0),
-            quota: Quota::OPEN,
-        });
+        self.0.push(Tenant { name: name.into(), parent: None, weight: Weight(1.0), quota: Quota::OPEN });
         TenantId((self.0.len() - 1) as u32)
     }
 
     /// The tenant called `name`.
     pub fn find(&self, name: &str) -> Option<TenantId> {
-        self.0
-            .iter()
-            .position(|tenant| &*tenant.name == name)
-            .map(|i| TenantId(i as u32))
+        self.0.iter().position(|tenant| &*tenant.name == name).map(|i| TenantId(i as u32))
     }
 
     /// The tenant with this id.
@@ -154,10 +137,7 @@ impl Tenants {
 
     /// All tenants with their ids.
     pub fn iter(&self) -> impl Iterator<Item = (TenantId, &Tenant)> {
-        self.0
-            .iter()
-            .enumerate()
-            .map(|(i, tenant)| (TenantId(i as u32), tenant))
+        self.0.iter().enumerate().map(|(i, tenant)| (TenantId(i as u32), tenant))
     }
 
     /// How many there are.
@@ -172,42 +152,28 @@ impl Tenants {
 
     /// The tenant, its parent, and so on up to the top.
     pub fn line(&self, id: TenantId) -> impl Iterator<Item = TenantId> {
-        std::iter::successors(Some(id), |id| {
-            self.get(*id).and_then(|tenant| tenant.parent)
-        })
+        std::iter::successors(Some(id), |id| self.get(*id).and_then(|tenant| tenant.parent))
     }
 
     fn name_of(&self, id: Option<TenantId>) -> Arc<str> {
-        id.and_then(|id| self.get(id))
-            .map_or_else(|| "the cluster".into(), |t| t.name.clone())
+        id.and_then(|id| self.get(id)).map_or_else(|| "the cluster".into(), |t| t.name.clone())
     }
 
     fn validate(&self, total: Resources) -> Result<(), TenantsError> {
         for (id, tenant) in self.iter() {
             let name = || tenant.name.clone();
             if !(tenant.weight.0.is_finite() && tenant.weight.0 >= 0.0) {
-                return Err(TenantsError::BadWeight {
-                    tenant: name(),
-                    weight: tenant.weight.0,
-                });
+                return Err(TenantsError::BadWeight { tenant: name(), weight: tenant.weight.0 });
             }
             if tenant.parent.is_some_and(|parent| parent >= id) {
                 return Err(TenantsError::BadParent { tenant: name() });
             }
-            let (promised, limits) = (
-                tenant.quota.guaranteed.amounts(),
-                tenant.quota.limit.amounts(),
-            );
+            let (promised, limits) = (tenant.quota.guaranteed.amounts(), tenant.quota.limit.amounts());
             for (i, resource) in RESOURCE_NAMES.into_iter().enumerate() {
                 let (guaranteed, limit) = (promised[i], limits[i]);
                 if guaranteed > limit {
                     let tenant = name();
-                    return Err(TenantsError::GuaranteedOverLimit {
-                        tenant,
-                        resource,
-                        guaranteed,
-                        limit,
-                    });
+                    return Err(TenantsError::GuaranteedOverLimit { tenant, resource, guaranteed, limit });
                 }
             }
         }
@@ -217,45 +183,24 @@ impl Tenants {
         Ok(())
     }
 
-    fn validate_children(
-        &self,
-        parent: Option<TenantId>,
-        total: Resources,
-    ) -> Result<(), TenantsError> {
-        let children: Vec<&Tenant> = self
-            .0
-            .iter()
-            .filter(|tenant| tenant.parent == parent)
-            .collect();
+    fn validate_children(&self, parent: Option<TenantId>, total: Resources) -> Result<(), TenantsError> {
+        let children: Vec<&Tenant> = self.0.iter().filter(|tenant| tenant.parent == parent).collect();
         if children.is_empty() {
             return Ok(());
         }
         if children.iter().all(|tenant| tenant.weight.0 == 0.0) {
-            return Err(TenantsError::AllWeightsZero {
-                under: self.name_of(parent),
-            });
+            return Err(TenantsError::AllWeightsZero { under: self.name_of(parent) });
         }
-        let promised = children
-            .iter()
-            .fold(Resources::NONE, |sum, tenant| sum + tenant.quota.guaranteed);
+        let promised = children.iter().fold(Resources::NONE, |sum, tenant| sum + tenant.quota.guaranteed);
         let available = parent.and_then(|id| self.get(id)).map_or(total, |tenant| {
             // A parent without a promise of its own does not bound its children; the cluster does.
-            if tenant.quota.guaranteed.is_none() {
-                total
-            } else {
-                tenant.quota.guaranteed
-            }
+            if tenant.quota.guaranteed.is_none() { total } else { tenant.quota.guaranteed }
         });
         for (i, resource) in RESOURCE_NAMES.into_iter().enumerate() {
             let (promised, available) = (promised.amounts()[i], available.amounts()[i]);
             if promised > available {
                 let under = self.name_of(parent);
-                return Err(TenantsError::Overpromised {
-                    under,
-                    resource,
-                    promised,
-                    available,
-                });
+                return Err(TenantsError::Overpromised { under, resource, promised, available });
             }
         }
         Ok(())
@@ -267,28 +212,15 @@ mod tests {
     use super::*;
 
     fn tenant(name: &str, weight: f64, guaranteed_cpus: u64) -> Tenant {
-        let quota = Quota {
-            guaranteed: Resources::cpus(guaranteed_cpus),
-            ..Quota::OPEN
-        };
-        Tenant {
-            name: name.into(),
-            parent: None,
-            weight: Weight(weight),
-            quota,
-        }
+        let quota = Quota { guaranteed: Resources::cpus(guaranteed_cpus), ..Quota::OPEN };
+        Tenant { name: name.into(), parent: None, weight: Weight(weight), quota }
     }
 
     #[test]
     fn weights_that_are_all_zero_are_refused() {
         let all_zero = vec![tenant("a", 0.0, 0), tenant("b", 0.0, 0)];
         let error = Tenants::new(all_zero, Resources::cpus(4)).unwrap_err();
-        assert_eq!(
-            error,
-            TenantsError::AllWeightsZero {
-                under: "the cluster".into()
-            }
-        );
+        assert_eq!(error, TenantsError::AllWeightsZero { under: "the cluster".into() });
         let one_zero = vec![tenant("a", 1.0, 0), tenant("b", 0.0, 0)];
         assert!(Tenants::new(one_zero, Resources::cpus(4)).is_ok());
     }
@@ -296,25 +228,10 @@ mod tests {
     #[test]
     fn promises_beyond_the_cluster_are_a_load_time_conflict() {
         // users.md S9: 4 + 2 + 2 CPUs declared for a cluster of 4.
-        let declared = vec![
-            tenant("a", 1.0, 4),
-            tenant("b", 1.0, 2),
-            tenant("c", 1.0, 2),
-        ];
+        let declared = vec![tenant("a", 1.0, 4), tenant("b", 1.0, 2), tenant("c", 1.0, 2)];
         let error = Tenants::new(declared, Resources::cpus(4)).unwrap_err();
-        assert!(matches!(
-            error,
-            TenantsError::Overpromised {
-                promised: 8000,
-                available: 4000,
-                ..
-            }
-        ));
-        let fair = vec![
-            tenant("a", 1.0, 2),
-            tenant("b", 1.0, 1),
-            tenant("c", 1.0, 1),
-        ];
+        assert!(matches!(error, TenantsError::Overpromised { promised: 8000, available: 4000, .. }));
+        let fair = vec![tenant("a", 1.0, 2), tenant("b", 1.0, 1), tenant("c", 1.0, 1)];
         assert!(Tenants::new(fair, Resources::cpus(4)).is_ok());
     }
 
@@ -332,9 +249,6 @@ mod tests {
         let mut child = tenant("child", 1.0, 0);
         child.parent = Some(TenantId(0));
         let tree = Tenants::new(vec![tenant("top", 1.0, 0), child], Resources::cpus(4)).unwrap();
-        assert_eq!(
-            tree.line(TenantId(1)).collect::<Vec<_>>(),
-            [TenantId(1), TenantId(0)]
-        );
+        assert_eq!(tree.line(TenantId(1)).collect::<Vec<_>>(), [TenantId(1), TenantId(0)]);
     }
 }

@@ -28,12 +28,7 @@ fn largest_piece(shape: &Parallelism) -> Resources {
         Parallelism::DataParallel(job) => job.worker,
         Parallelism::TaskGraph(graph) => {
             let size = |r: &Resources| (r.gpu_milli, r.cpu_milli, r.memory_bytes);
-            graph
-                .tasks
-                .iter()
-                .map(|task| task.demand)
-                .max_by_key(size)
-                .unwrap_or_default()
+            graph.tasks.iter().map(|task| task.demand).max_by_key(size).unwrap_or_default()
         }
     }
 }
@@ -58,14 +53,8 @@ pub fn no_room(free: &FreeCapacity, shape: &Parallelism, wanted: &Wanted) -> NoR
         answer.nodes_not_up -= 1;
         if allows(wanted, &piece, room.gpu_type) {
             answer.free += room.room;
-            let limit = if piece.is_none() {
-                0
-            } else {
-                u64::from(u32::MAX)
-            };
-            answer.most_on_one_node = answer
-                .most_on_one_node
-                .max(room.slots(&piece, limit) as u32);
+            let limit = if piece.is_none() { 0 } else { u64::from(u32::MAX) };
+            answer.most_on_one_node = answer.most_on_one_node.max(room.slots(&piece, limit) as u32);
         } else {
             answer.nodes_ruled_out += 1;
         }
@@ -101,11 +90,7 @@ pub fn largest_gang(cluster: &Cluster, shape: &Parallelism, wanted: &Wanted) -> 
     let (mut good, mut bad) = (0, ask.workers);
     while bad - good > 1 {
         let middle = good + (bad - good) / 2;
-        if fits(middle) {
-            good = middle
-        } else {
-            bad = middle
-        }
+        if fits(middle) { good = middle } else { bad = middle }
     }
     good
 }
@@ -125,10 +110,7 @@ impl NoRoom {
             self.workers, self.most_on_one_node
         );
         if self.nodes_ruled_out > 0 {
-            text += &format!(
-                "; {} nodes are ruled out by its constraints",
-                self.nodes_ruled_out
-            );
+            text += &format!("; {} nodes are ruled out by its constraints", self.nodes_ruled_out);
         }
         if self.nodes_not_up > 0 {
             text += &format!("; {} nodes take no work", self.nodes_not_up);

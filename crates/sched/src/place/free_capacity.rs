@@ -4,8 +4,8 @@
 //! least so many free GPUs is a walk over at most 65 buckets.
 
 use crate::model::{
-    Allocation, Cluster, CopyId, GPU, GpuSet, GpuTypeId, GpuTypeSet, MAX_GPUS_PER_NODE, Node,
-    NodeId, NodeState, Parallelism, Placement, RackId, Resources, TaskId,
+    Allocation, Cluster, CopyId, GPU, GpuSet, GpuTypeId, GpuTypeSet, MAX_GPUS_PER_NODE, Node, NodeId,
+    NodeState, Parallelism, Placement, RackId, Resources, TaskId,
 };
 
 use super::NodeSet;
@@ -51,11 +51,7 @@ impl NodeRoom {
             gpu_type: node.gpu_type.filter(|_| gpu_count > 0),
             rack: node.rack,
             gpu_count,
-            whole: if gpu_count == 64 {
-                u64::MAX
-            } else {
-                (1 << gpu_count) - 1
-            },
+            whole: if gpu_count == 64 { u64::MAX } else { (1 << gpu_count) - 1 },
             shares: Vec::new(),
         }
     }
@@ -70,9 +66,7 @@ impl NodeRoom {
 
     /// Free thousandths of the fullest device that still has `share`; a whole device if none is shared.
     pub(super) fn most_used_share(&self, share: u64) -> u64 {
-        let fitting = (0..self.gpu_count)
-            .map(|i| self.free_share(i))
-            .filter(|free| *free >= share);
+        let fitting = (0..self.gpu_count).map(|i| self.free_share(i)).filter(|free| *free >= share);
         fitting.min().unwrap_or(GPU)
     }
 
@@ -85,18 +79,16 @@ impl NodeRoom {
     }
 
     fn has_shared_device(&self) -> bool {
-        self.shares
-            .iter()
-            .any(|share| 0 < *share && u64::from(*share) < GPU)
+        self.shares.iter().any(|share| 0 < *share && u64::from(*share) < GPU)
     }
 
     /// How many workers of this demand fit, at most `limit`. Workers of one job never share a device.
     pub(super) fn slots(&self, demand: &Resources, limit: u64) -> u64 {
         let by_devices = match demand.gpu_milli {
             0 => limit,
-            share if share < GPU => (0..self.gpu_count)
-                .filter(|i| self.free_share(*i) >= share)
-                .count() as u64,
+            share if share < GPU => {
+                (0..self.gpu_count).filter(|i| self.free_share(*i) >= share).count() as u64
+            }
             whole => u64::from(self.whole_count()) / (whole / GPU),
         };
         demand.times_in(&self.room, limit.min(by_devices))
@@ -108,18 +100,11 @@ impl NodeRoom {
             return GpuSet::NONE;
         }
         if demand.gpu_milli < GPU {
-            let mut fitting: Vec<u32> = (0..self.gpu_count)
-                .filter(|i| self.free_share(*i) >= demand.gpu_milli)
-                .collect();
+            let mut fitting: Vec<u32> =
+                (0..self.gpu_count).filter(|i| self.free_share(*i) >= demand.gpu_milli).collect();
             fitting.sort_by_key(|i| self.free_share(*i));
-            let devices = fitting
-                .iter()
-                .take(count as usize)
-                .fold(0, |mask, i| mask | 1 << i);
-            return GpuSet {
-                devices,
-                share_milli: demand.gpu_milli as u16,
-            };
+            let devices = fitting.iter().take(count as usize).fold(0, |mask, i| mask | 1 << i);
+            return GpuSet { devices, share_milli: demand.gpu_milli as u16 };
         }
         let mut left = self.whole;
         let mut devices = 0;
@@ -142,10 +127,7 @@ impl NodeRoom {
     }
 
     fn take(&mut self, gpus: GpuSet, demand: Resources) {
-        assert!(
-            self.can_take(gpus, &demand),
-            "a device or resource was given away twice"
-        );
+        assert!(self.can_take(gpus, &demand), "a device or resource was given away twice");
         self.room -= demand;
         self.change_shares(gpus, |free, share| free - share);
     }
@@ -161,9 +143,7 @@ impl NodeRoom {
             return;
         }
         if self.shares.is_empty() {
-            self.shares = (0..self.gpu_count)
-                .map(|i| ((self.whole >> i & 1) * GPU) as u16)
-                .collect();
+            self.shares = (0..self.gpu_count).map(|i| ((self.whole >> i & 1) * GPU) as u16).collect();
         }
         for i in bits(gpus.devices) {
             let free = change(self.free_share(i), u64::from(gpus.share_milli));
@@ -171,11 +151,7 @@ impl NodeRoom {
             self.shares[i as usize] = free as u16;
             self.whole = self.whole & !(1 << i) | u64::from(free == GPU) << i;
         }
-        if self
-            .shares
-            .iter()
-            .all(|share| *share == 0 || u64::from(*share) == GPU)
-        {
+        if self.shares.iter().all(|share| *share == 0 || u64::from(*share) == GPU) {
             self.shares = Vec::new();
         }
     }
@@ -232,8 +208,7 @@ impl FreeCapacity {
     /// What the index knows of a node: its wholly free devices, and whether one is shared.
     fn indexed(&self, node: NodeId) -> Option<(u32, bool)> {
         let room = &self.nodes[node.index()];
-        room.takes_work
-            .then(|| (room.whole_count(), room.has_shared_device()))
+        room.takes_work.then(|| (room.whole_count(), room.has_shared_device()))
     }
 
     fn index(&mut self, node: NodeId, gpu_type: Option<GpuTypeId>, (whole, shared): (u32, bool)) {
@@ -308,22 +283,14 @@ impl FreeCapacity {
 
     /// All nodes that take work.
     pub(super) fn up(&self) -> impl Iterator<Item = (NodeId, &NodeRoom)> {
-        let numbered = self
-            .nodes
-            .iter()
-            .enumerate()
-            .map(|(i, room)| (NodeId(i as u32), room));
+        let numbered = self.nodes.iter().enumerate().map(|(i, room)| (NodeId(i as u32), room));
         numbered.filter(|(_, room)| room.takes_work)
     }
 
     /// How many workers of this demand a node has room for, at most `limit`; 0 if it takes no work.
     pub fn slots(&self, node: NodeId, demand: &Resources, limit: u64) -> u64 {
         let room = &self.nodes[node.index()];
-        if room.takes_work {
-            room.slots(demand, limit)
-        } else {
-            0
-        }
+        if room.takes_work { room.slots(demand, limit) } else { 0 }
     }
 
     /// Takes room for `count` instances of a task on a node and says which devices they got.
@@ -338,19 +305,9 @@ impl FreeCapacity {
         count: u32,
     ) -> Placement {
         let gpus = self.nodes[node.index()].devices_for(demand, count);
-        assert_eq!(
-            gpus.milli(),
-            demand.gpu_milli * u64::from(count),
-            "{node} lacks the devices"
-        );
+        assert_eq!(gpus.milli(), demand.gpu_milli * u64::from(count), "{node} lacks the devices");
         self.edit(node, |room| room.take(gpus, demand.times(u64::from(count))));
-        Placement {
-            copy,
-            task,
-            node,
-            count,
-            gpus,
-        }
+        Placement { copy, task, node, count, gpus }
     }
 
     /// Whether all of an allocation is free, on nodes that take work.
@@ -405,8 +362,5 @@ impl FreeCapacity {
 
 /// What one placement takes from its node.
 pub(super) fn demand(placement: &Placement, shape: &Parallelism) -> Resources {
-    shape
-        .demand_of(placement.task)
-        .unwrap_or_default()
-        .times(u64::from(placement.count))
+    shape.demand_of(placement.task).unwrap_or_default().times(u64::from(placement.count))
 }

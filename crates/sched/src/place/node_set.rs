@@ -12,10 +12,7 @@ pub struct NodeSet {
 impl NodeSet {
     /// An empty set with room for `nodes` nodes.
     pub fn with_room(nodes: usize) -> Self {
-        Self {
-            words: vec![0; nodes.div_ceil(64)],
-            len: 0,
-        }
+        Self { words: vec![0; nodes.div_ceil(64)], len: 0 }
     }
 
     /// How many nodes are in it.
@@ -50,11 +47,7 @@ impl NodeSet {
     /// The nodes in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = NodeId> + '_ {
         // An empty set is the common case in the capacity index: do not walk its words.
-        let words = if self.is_empty() {
-            &[][..]
-        } else {
-            &self.words[..]
-        };
+        let words = if self.is_empty() { &[][..] } else { &self.words[..] };
         words.iter().enumerate().flat_map(|(i, word)| {
             let mut left = *word;
             std::iter::from_fn(move || {

@@ -6,9 +6,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::model::{
-    Allocation, CopyId, DataParallel, GPU, GpuTypeId, GpuTypeSet, MAX_GPUS_PER_NODE, NodeId,
-    Parallelism, Placement, RackId, Resources, SERVER_TASK, TaskGraph, TaskId, Topology,
-    WORKER_TASK, Wanted,
+    Allocation, CopyId, DataParallel, GPU, GpuTypeId, GpuTypeSet, MAX_GPUS_PER_NODE, NodeId, Parallelism,
+    Placement, RackId, Resources, SERVER_TASK, TaskGraph, TaskId, Topology, WORKER_TASK, Wanted,
 };
 
 use super::FreeCapacity;
@@ -48,17 +47,10 @@ impl<'a> Ask<'a> {
     /// The smallest gang with which the job can run.
     pub fn minimum(shape: &'a Parallelism, wanted: &'a Wanted) -> Self {
         let (workers, servers) = match shape {
-            Parallelism::DataParallel(job) => {
-                (job.workers.min, job.server.map_or(0, |_| job.servers.min))
-            }
+            Parallelism::DataParallel(job) => (job.workers.min, job.server.map_or(0, |_| job.servers.min)),
             Parallelism::TaskGraph(_) => (0, 0),
         };
-        Self {
-            shape,
-            wanted,
-            workers,
-            servers,
-        }
+        Self { shape, wanted, workers, servers }
     }
 }
 
@@ -78,12 +70,7 @@ impl FreeCapacity {
         }
     }
 
-    fn place_workers(
-        &mut self,
-        rule: Rule,
-        ask: &Ask<'_>,
-        job: &DataParallel,
-    ) -> Option<Allocation> {
+    fn place_workers(&mut self, rule: Rule, ask: &Ask<'_>, job: &DataParallel) -> Option<Allocation> {
         if ask.workers == 0 {
             return None;
         }
@@ -92,13 +79,9 @@ impl FreeCapacity {
             self.choose(rule, &job.worker, ask.workers, fence, one_node)
         })?;
         let part = (CopyId(0), WORKER_TASK);
-        let mut placed: Vec<Placement> = counts
-            .iter()
-            .map(|(node, count)| self.take_slots(part, *node, &job.worker, *count))
-            .collect();
-        let servers_placed = job
-            .server
-            .is_none_or(|server| self.place_servers(&mut placed, &server, ask));
+        let mut placed: Vec<Placement> =
+            counts.iter().map(|(node, count)| self.take_slots(part, *node, &job.worker, *count)).collect();
+        let servers_placed = job.server.is_none_or(|server| self.place_servers(&mut placed, &server, ask));
         let allocation = Allocation::new(placed);
         if servers_placed {
             return Some(allocation);
@@ -108,12 +91,7 @@ impl FreeCapacity {
     }
 
     /// Servers go where the workers of the job are while there is room, then on the emptiest nodes.
-    fn place_servers(
-        &mut self,
-        placed: &mut Vec<Placement>,
-        server: &Resources,
-        ask: &Ask<'_>,
-    ) -> bool {
+    fn place_servers(&mut self, placed: &mut Vec<Placement>, server: &Resources, ask: &Ask<'_>) -> bool {
         let part = (CopyId(0), SERVER_TASK);
         let mut left = ask.servers;
         let near: Vec<NodeId> = placed.iter().map(|p| p.node).collect();
@@ -130,20 +108,12 @@ impl FreeCapacity {
         if ask.wanted.topology == Topology::SameNode {
             return false;
         }
-        let rack =
-            (ask.wanted.topology == Topology::SameRack).then(|| self.node(placed[0].node).rack);
-        let fence = Fence {
-            types: GpuTypeSet::ALL,
-            rack,
-        };
+        let rack = (ask.wanted.topology == Topology::SameRack).then(|| self.node(placed[0].node).rack);
+        let fence = Fence { types: GpuTypeSet::ALL, rack };
         let Some(counts) = self.choose_spread(server, left, fence) else {
             return false;
         };
-        placed.extend(
-            counts
-                .iter()
-                .map(|(node, count)| self.take_slots(part, *node, server, *count)),
-        );
+        placed.extend(counts.iter().map(|(node, count)| self.take_slots(part, *node, server, *count)));
         true
     }
 
@@ -151,9 +121,7 @@ impl FreeCapacity {
     fn fences(&self, wanted: &Wanted, worker: &Resources) -> impl Iterator<Item = Fence> + use<> {
         let one_type = !wanted.mixed_gpu_types && worker.gpu_milli > 0;
         let types: Vec<GpuTypeSet> = if one_type {
-            self.types_in(wanted.gpu_types)
-                .map(|i| GpuTypeSet::of(&[GpuTypeId(i as u8)]))
-                .collect()
+            self.types_in(wanted.gpu_types).map(|i| GpuTypeSet::of(&[GpuTypeId(i as u8)])).collect()
         } else {
             vec![wanted.gpu_types]
         };
@@ -165,12 +133,9 @@ impl FreeCapacity {
         } else {
             vec![None]
         };
-        let pairs = types.into_iter().flat_map(move |types| {
-            racks
-                .clone()
-                .into_iter()
-                .map(move |rack| Fence { types, rack })
-        });
+        let pairs = types
+            .into_iter()
+            .flat_map(move |types| racks.clone().into_iter().map(move |rack| Fence { types, rack }));
         pairs.collect::<Vec<_>>().into_iter()
     }
 
@@ -183,11 +148,7 @@ impl FreeCapacity {
         one_node: bool,
     ) -> Option<Vec<(NodeId, u32)>> {
         // A quick no: most questions are about more devices than are free anywhere.
-        let whole_devices = if worker.gpu_milli < GPU {
-            0
-        } else {
-            worker.gpu_milli / GPU
-        };
+        let whole_devices = if worker.gpu_milli < GPU { 0 } else { worker.gpu_milli / GPU };
         if self.whole_gpus(fence.types) < whole_devices * u64::from(workers) {
             return None;
         }
@@ -201,18 +162,12 @@ impl FreeCapacity {
             Rule::Pack => self
                 .choose_one_node(rule, worker, workers, fence)
                 .or_else(|| self.choose_few_nodes(worker, workers, fence)),
-            Rule::Consolidate => self
-                .choose_one_node(rule, worker, workers, fence)
-                .or_else(|| {
-                    let most = self
-                        .up()
-                        .map(|(_, room)| self.whole_slots(room, worker))
-                        .max()
-                        .unwrap_or(0);
-                    let fewest = u64::from(workers).div_ceil(most.max(1));
-                    let chosen = self.choose_few_nodes(worker, workers, fence)?;
-                    (chosen.len() as u64 <= fewest).then_some(chosen)
-                }),
+            Rule::Consolidate => self.choose_one_node(rule, worker, workers, fence).or_else(|| {
+                let most = self.up().map(|(_, room)| self.whole_slots(room, worker)).max().unwrap_or(0);
+                let fewest = u64::from(workers).div_ceil(most.max(1));
+                let chosen = self.choose_few_nodes(worker, workers, fence)?;
+                (chosen.len() as u64 <= fewest).then_some(chosen)
+            }),
         }
     }
 
@@ -261,18 +216,11 @@ impl FreeCapacity {
         };
         let in_index_order = matches!(rule, Rule::FirstFit | Rule::Yarn);
         let node = if worker.gpu_milli < GPU || in_index_order {
-            self.in_order(worker, fence)
-                .into_iter()
-                .filter(holds)
-                .min_by_key(|node| {
-                    // Shares fill the fullest device first; whole devices and CPU work keep the given order.
-                    let by_share = !in_index_order && worker.gpu_milli > 0;
-                    if by_share {
-                        self.node(*node).most_used_share(worker.gpu_milli)
-                    } else {
-                        0
-                    }
-                })
+            self.in_order(worker, fence).into_iter().filter(holds).min_by_key(|node| {
+                // Shares fill the fullest device first; whole devices and CPU work keep the given order.
+                let by_share = !in_index_order && worker.gpu_milli > 0;
+                if by_share { self.node(*node).most_used_share(worker.gpu_milli) } else { 0 }
+            })
         } else {
             let need = (worker.gpu_milli / GPU * u64::from(workers)) as usize;
             let buckets = need..=MAX_GPUS_PER_NODE as usize;
@@ -284,12 +232,7 @@ impl FreeCapacity {
     }
 
     /// As few nodes as possible: the emptiest first, and for the rest the fullest that holds it.
-    fn choose_few_nodes(
-        &self,
-        worker: &Resources,
-        workers: u32,
-        fence: Fence,
-    ) -> Option<Vec<(NodeId, u32)>> {
+    fn choose_few_nodes(&self, worker: &Resources, workers: u32, fence: Fence) -> Option<Vec<(NodeId, u32)>> {
         if worker.gpu_milli < GPU {
             return fill(self.in_order(worker, fence), worker, workers, self);
         }
@@ -297,19 +240,13 @@ impl FreeCapacity {
         let mut left = workers;
         for whole in (1..=MAX_GPUS_PER_NODE as usize).rev() {
             for i in self.types_in(fence.types) {
-                for node in self
-                    .bucket(i, whole)
-                    .iter()
-                    .filter(|node| self.inside(fence, *node))
-                {
+                for node in self.bucket(i, whole).iter().filter(|node| self.inside(fence, *node)) {
                     let count = self.node(node).slots(worker, u64::from(left)) as u32;
                     if count == 0 {
                         continue;
                     }
                     if count == left {
-                        let best = self
-                            .fullest_for(worker, left, fence, &chosen)
-                            .unwrap_or(node);
+                        let best = self.fullest_for(worker, left, fence, &chosen).unwrap_or(node);
                         chosen.push((best, left));
                         return Some(chosen);
                     }
@@ -340,12 +277,7 @@ impl FreeCapacity {
     }
 
     /// One worker after the other on the emptiest node; ties go to the lower index.
-    fn choose_spread(
-        &self,
-        worker: &Resources,
-        workers: u32,
-        fence: Fence,
-    ) -> Option<Vec<(NodeId, u32)>> {
+    fn choose_spread(&self, worker: &Resources, workers: u32, fence: Fence) -> Option<Vec<(NodeId, u32)>> {
         use std::cmp::Reverse;
         let mut heap: std::collections::BinaryHeap<(u64, Reverse<NodeId>, u64)> = self
             .in_order(worker, fence)
@@ -354,11 +286,7 @@ impl FreeCapacity {
             .map(|(free, node)| (free, node, self.slots(node.0, worker, u64::from(workers))))
             .filter(|(_, _, slots)| *slots > 0)
             .collect();
-        let step = if worker.gpu_milli > 0 {
-            worker.gpu_milli
-        } else {
-            worker.cpu_milli
-        };
+        let step = if worker.gpu_milli > 0 { worker.gpu_milli } else { worker.cpu_milli };
         let mut counts = std::collections::BTreeMap::new();
         for _ in 0..workers {
             let (free, node, slots) = heap.pop()?;
@@ -372,19 +300,10 @@ impl FreeCapacity {
 
     fn emptiness(&self, node: NodeId, worker: &Resources) -> u64 {
         let room = self.room(node);
-        if worker.gpu_milli > 0 {
-            room.gpu_milli
-        } else {
-            room.cpu_milli
-        }
+        if worker.gpu_milli > 0 { room.gpu_milli } else { room.cpu_milli }
     }
 
-    fn choose_yarn(
-        &self,
-        worker: &Resources,
-        workers: u32,
-        fence: Fence,
-    ) -> Option<Vec<(NodeId, u32)>> {
+    fn choose_yarn(&self, worker: &Resources, workers: u32, fence: Fence) -> Option<Vec<(NodeId, u32)>> {
         if let Some(one) = self.choose_one_node(Rule::Yarn, worker, workers, fence) {
             return Some(one);
         }
@@ -395,12 +314,7 @@ impl FreeCapacity {
         racks.into_iter().find_map(|rack| {
             let mut left = u64::from(workers);
             let mut chosen = Vec::new();
-            let here = || {
-                nodes
-                    .iter()
-                    .copied()
-                    .filter(|node| self.node(*node).rack == rack)
-            };
+            let here = || nodes.iter().copied().filter(|node| self.node(*node).rack == rack);
             for node in here() {
                 let room = self.node(node);
                 let whole_node = self.whole_slots(room, worker);
@@ -416,8 +330,7 @@ impl FreeCapacity {
             }
             if left > 0 {
                 let used = |node: &NodeId| chosen.iter().any(|(other, _)| other == node);
-                let rest = here()
-                    .find(|node| !used(node) && self.node(*node).slots(worker, left) == left)?;
+                let rest = here().find(|node| !used(node) && self.node(*node).slots(worker, left) == left)?;
                 chosen.push((rest, left as u32));
             }
             Some(chosen)

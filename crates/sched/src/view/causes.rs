@@ -29,14 +29,8 @@ impl Causes {
     /// The policy was replaced.
     pub const POLICY: Self = Self(1 << 7);
     /// Everything that changes who wants or has what.
-    pub const CAPACITY: Self = Self(
-        Self::ARRIVED.0
-            | Self::ENDED.0
-            | Self::NODES.0
-            | Self::LOST.0
-            | Self::ALARM.0
-            | Self::POLICY.0,
-    );
+    pub const CAPACITY: Self =
+        Self(Self::ARRIVED.0 | Self::ENDED.0 | Self::NODES.0 | Self::LOST.0 | Self::ALARM.0 | Self::POLICY.0);
 
     /// Whether any of `others` is in the set.
     pub const fn any_of(self, others: Self) -> bool {

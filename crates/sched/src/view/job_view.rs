@@ -60,11 +60,7 @@ impl JobView {
             held: Allocation::NONE,
             target: Allocation::NONE,
             done: Done::default(),
-            served: Served {
-                changed: at,
-                arrived: at,
-                ..Served::default()
-            },
+            served: Served { changed: at, arrived: at, ..Served::default() },
             losses: Arc::default(),
             note: Note::default(),
             shuns: None,
@@ -106,11 +102,7 @@ impl JobView {
         };
         let left = (count - self.iterations(now)).max(0.0);
         let running = self.phase == Phase::Running && self.done.speed > 0.0;
-        Some(if running {
-            Span::from_secs_f64(left / self.done.speed)
-        } else {
-            each.scaled(left)
-        })
+        Some(if running { Span::from_secs_f64(left / self.done.speed) } else { each.scaled(left) })
     }
 
     /// Work that stopping it now would throw away, in GPU-seconds: what it did since its last
@@ -173,11 +165,7 @@ pub struct Served {
 
 impl Served {
     fn changed_span(&self, now: Time, counts: bool) -> Span {
-        if counts {
-            now.since(self.changed)
-        } else {
-            Span::ZERO
-        }
+        if counts { now.since(self.changed) } else { Span::ZERO }
     }
 }
 

@@ -33,19 +33,13 @@ impl ThroughputTable {
         if let Some(row) = self.row(model) {
             return row;
         }
-        self.rows.push(Row {
-            name: model.to_owned(),
-            entries: Vec::new(),
-        });
+        self.rows.push(Row { name: model.to_owned(), entries: Vec::new() });
         (self.rows.len() - 1) as u32
     }
 
     /// The row of a model.
     pub fn row(&self, model: &str) -> Option<u32> {
-        self.rows
-            .iter()
-            .position(|row| row.name == model)
-            .map(|i| i as u32)
+        self.rows.iter().position(|row| row.name == model).map(|i| i as u32)
     }
 
     /// The name of a row.
@@ -68,18 +62,10 @@ impl ThroughputTable {
     pub fn per_s(&self, row: u32, gpu_type: &str, gpus: u32, locality: Locality) -> Option<f64> {
         let entries = &self.rows[row as usize].entries;
         let find = |several: bool| {
-            let order = |key: &(String, u32, bool)| {
-                (key.0.as_str(), key.1, key.2).cmp(&(gpu_type, gpus, several))
-            };
-            entries
-                .binary_search_by(|(key, _)| order(key))
-                .ok()
-                .map(|i| entries[i].1)
+            let order =
+                |key: &(String, u32, bool)| (key.0.as_str(), key.1, key.2).cmp(&(gpu_type, gpus, several));
+            entries.binary_search_by(|(key, _)| order(key)).ok().map(|i| entries[i].1)
         };
-        if locality == Locality::Node {
-            find(false)
-        } else {
-            find(true).or_else(|| find(false))
-        }
+        if locality == Locality::Node { find(false) } else { find(true).or_else(|| find(false)) }
     }
 }
