@@ -6,10 +6,11 @@
 //! clock, a file, the environment, or randomness that was not handed in.
 //!
 //! Each module uses only what stands left of it:
-//! `model < place, rank < view < decide < policies < control < metrics`.
+//! `model < estimate, place, rank < view < decide < policies < control < metrics`.
 
 pub mod control;
 pub mod decide;
+pub mod estimate;
 pub mod metrics;
 pub mod model;
 pub mod place;

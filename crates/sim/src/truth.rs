@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use trainyard_sched::control::Outcome;
 use trainyard_sched::model::{Curve, MoveCost, Span, SpeedFunction};
 
 use crate::physics::ThroughputTable;
@@ -16,6 +17,8 @@ pub struct Truth {
     pub speed: Speed,
     /// What stopping and starting really costs.
     pub move_cost: MoveCost,
+    /// Bytes that its workers exchange in every iteration when they are on several nodes.
+    pub gradient_bytes: f64,
     /// Its loss as a function of the iteration.
     pub curve: Option<Curve>,
     /// How it ends.
@@ -56,6 +59,17 @@ pub enum Ending {
     Killed,
 }
 
+impl Ending {
+    /// How the loop is told.
+    pub const fn outcome(self) -> Outcome {
+        match self {
+            Self::Completed => Outcome::Completed,
+            Self::Failed => Outcome::Failed,
+            Self::Killed => Outcome::Killed,
+        }
+    }
+}
+
 impl Truth {
     /// A job that runs for `duration` on the gang of `workers` it asks for. One iteration is one second.
     pub fn lasting(duration: Span, workers: u32) -> Self {
@@ -63,6 +77,7 @@ impl Truth {
             iterations: duration.as_secs_f64(),
             speed: Speed::Fixed { iteration: Span::from_secs(1), workers },
             move_cost: MoveCost::default(),
+            gradient_bytes: 0.0,
             curve: None,
             ending: Ending::Completed,
         }

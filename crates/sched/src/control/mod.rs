@@ -1,1 +1,21 @@
-//! Loop.
+//! The one decision loop: events make state, state makes a snapshot, a policy makes a decision, and the
+//! difference between target and state makes the actions that are due.
+
+mod backend;
+mod check;
+mod core;
+mod due;
+mod event;
+mod journal;
+mod ledger;
+mod run;
+mod state;
+
+pub use backend::{Backend, Batch};
+pub use check::{Fault, check};
+pub use core::{Core, Settings, Step};
+pub use due::due;
+pub use event::{Action, Event, How, Outcome};
+pub use journal::{Head, JOURNAL_VERSION, Log, Nothing, Record};
+pub use run::run;
+pub use state::{Drift, State};

@@ -5,11 +5,14 @@ mod decision;
 mod parameters;
 mod plan;
 mod policy;
+mod ranked;
 mod reason;
 
 pub use abilities::Abilities;
 pub use decision::{Change, Decision};
 pub use parameters::{ParameterError, parameters};
+pub(crate) use parameters::{defaults, similar};
 pub use plan::{News, Plan};
 pub use policy::{Build, Cadence, Entry, Policy};
+pub use ranked::{Manner, Rank, Ranked};
 pub use reason::{Reason, Verdict};

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::model::{Allocation, Job, JobId, NodeState, Time};
+use crate::model::{Allocation, Job, JobId, NodeId, NodeState, Time};
 use crate::place::{Ask, FreeCapacity, NoRoom, Rule, largest_gang, no_room};
 use crate::view::{JobView, Note, Snapshot};
 
@@ -20,6 +20,11 @@ pub struct Plan {
     targets: BTreeMap<JobId, Target>,
     /// What each edited job had before the edits.
     before: BTreeMap<JobId, Allocation>,
+    /// What jobs had when they were last evicted in this decision.
+    evicted: BTreeMap<JobId, Allocation>,
+    /// Jobs that should keep away from a node for a while.
+    shuns: BTreeMap<JobId, (NodeId, Time)>,
+    at: Time,
     answer: Decision,
 }
 
@@ -45,6 +50,9 @@ impl Default for Plan {
             free: FreeCapacity::new(&crate::model::Cluster::default()),
             targets: BTreeMap::new(),
             before: BTreeMap::new(),
+            evicted: BTreeMap::new(),
+            shuns: BTreeMap::new(),
+            at: Time::ZERO,
             answer: Decision::default(),
         }
     }
@@ -55,6 +63,8 @@ impl Plan {
     pub fn follow(&mut self, seen: &Snapshot) -> News {
         self.answer = Decision::default();
         self.before.clear();
+        self.evicted.clear();
+        self.at = seen.at;
         let in_step = self.following.is_some_and(|number| number + 1 == seen.number);
         self.following = Some(seen.number);
         if !in_step {
@@ -72,6 +82,7 @@ impl Plan {
     fn rebuild(&mut self, seen: &Snapshot) -> News {
         self.free = FreeCapacity::new(&seen.cluster);
         self.targets.clear();
+        self.shuns.clear();
         for view in seen.jobs() {
             self.adopt(view.id(), Some(view));
         }
@@ -80,6 +91,10 @@ impl Plan {
 
     /// Takes over the target that the snapshot shows for one job.
     fn adopt(&mut self, id: JobId, view: Option<&JobView>) {
+        match view.and_then(|view| view.shuns) {
+            Some(shuns) => self.shuns.insert(id, shuns),
+            None => self.shuns.remove(&id),
+        };
         let shown = view.map(|view| &view.target).filter(|target| target.is_some());
         if self.targets.get(&id).map(|target| &target.allocation) == shown {
             return;
@@ -119,16 +134,54 @@ impl Plan {
     /// # Panics
     /// If the job has a target.
     pub fn place_as(&mut self, job: &Arc<Job>, rule: Rule, ask: &Ask<'_>) -> bool {
-        let Some(allocation) = self.free.place(rule, ask) else {
-            return false;
-        };
-        self.set(job, allocation);
-        true
+        let until = self.shun(job.id, NodeState::Draining);
+        let placed = self.free.place(rule, ask);
+        if let Some(until) = until {
+            self.shun(job.id, NodeState::Up);
+            if placed.is_none() {
+                self.wake_at(until);
+            }
+        }
+        let found = placed.is_some();
+        if let Some(allocation) = placed {
+            self.set(job, allocation);
+        }
+        found
+    }
+
+    /// Hides the node on which a job failed lately, or shows it again.
+    fn shun(&mut self, id: JobId, state: NodeState) -> Option<Time> {
+        let (node, until) = *self.shuns.get(&id).filter(|(_, until)| *until > self.at)?;
+        if !self.free.takes_work(node) && state == NodeState::Draining {
+            return None;
+        }
+        self.free.set_state(node, state);
+        Some(until)
+    }
+
+    /// Until when a job keeps away from a node on which it failed, if that is all that keeps it waiting.
+    pub fn backs_off(&mut self, job: &Arc<Job>, rule: Rule) -> Option<Time> {
+        let (_, until) = *self.shuns.get(&job.id).filter(|(_, until)| *until > self.at)?;
+        let placed = self.free.place(rule, &Ask::minimum(&job.shape, &job.wanted))?;
+        self.free.release(&placed, &job.shape);
+        Some(until)
     }
 
     /// Gives a job back exactly what it had before it was evicted in this decision, if that is still free.
     pub fn restore(&mut self, job: &Arc<Job>) -> bool {
         let Some(had) = self.before.get(&job.id).filter(|had| had.is_some()).cloned() else {
+            return false;
+        };
+        let free = self.free.keep(&had, &job.shape);
+        if free {
+            self.set(job, had);
+        }
+        free
+    }
+
+    /// Takes back an eviction of this decision, for a job that had a target of this decision or before.
+    pub fn undo_evict(&mut self, job: &Arc<Job>) -> bool {
+        let Some(had) = self.evicted.remove(&job.id) else {
             return false;
         };
         let free = self.free.keep(&had, &job.shape);
@@ -152,6 +205,7 @@ impl Plan {
         let target = self.targets.remove(&id).expect("only a job with a target can be evicted");
         self.free.release(&target.allocation, &target.job.shape);
         self.before.entry(id).or_insert_with(|| target.allocation.clone());
+        self.evicted.insert(id, target.allocation.clone());
         target.allocation
     }
 
@@ -212,10 +266,5 @@ impl Plan {
         answer.notes.dedup_by_key(|(id, _)| *id);
         answer.notes.reverse();
         answer
-    }
-
-    /// Whether a node takes work, for policies that look at nodes.
-    pub fn takes_work(seen: &Snapshot, node: crate::model::NodeId) -> bool {
-        seen.cluster.node(node).state == NodeState::Up
     }
 }

@@ -81,6 +81,11 @@ impl GpuTypeSet {
         Self(types.iter().fold(0, |set, gpu_type| set | 1 << gpu_type.0))
     }
 
+    /// Whether the two sets have a type in common.
+    pub const fn overlaps(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
     /// Whether `gpu_type` is in the set.
     pub const fn has(self, gpu_type: GpuTypeId) -> bool {
         self.0 >> gpu_type.0 & 1 == 1

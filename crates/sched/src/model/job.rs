@@ -92,4 +92,6 @@ pub struct MoveCost {
     pub load: Span,
     /// How often it saves by itself; `None` means only when told to.
     pub checkpoint_every: Option<Span>,
+    /// Whether it cannot save when told to stop, so that stopping loses what it did since it last saved.
+    pub loses_when_stopped: bool,
 }

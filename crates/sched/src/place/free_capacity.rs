@@ -237,6 +237,11 @@ impl FreeCapacity {
         self.shared[i].remove(node);
     }
 
+    /// Whether a node takes new work.
+    pub fn takes_work(&self, node: NodeId) -> bool {
+        self.nodes[node.index()].takes_work
+    }
+
     /// What is free on a node, whether it takes work or not.
     pub fn room(&self, node: NodeId) -> Resources {
         self.nodes[node.index()].room

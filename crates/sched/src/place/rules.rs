@@ -30,6 +30,13 @@ pub enum Rule {
     Yarn,
 }
 
+impl Rule {
+    /// Whether the rule finds room for a job without constraints whenever enough devices are free.
+    pub const fn uses_any_room(self) -> bool {
+        matches!(self, Self::FirstFit | Self::Pack | Self::Spread)
+    }
+}
+
 /// What is to be placed.
 #[derive(Clone, Copy, Debug)]
 pub struct Ask<'a> {

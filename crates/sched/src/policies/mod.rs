@@ -1,1 +1,23 @@
-//! The table.
+//! The table of policies, and nothing else.
+
+mod fifo;
+mod srtf;
+
+use crate::decide::{Entry, ParameterError, Policy, similar};
+
+/// Every policy there is.
+pub const ALL: &[&Entry] = &[&fifo::FIFO, &fifo::FIFO_SKIP, &fifo::YARN_CS, &srtf::SRTF, &srtf::SJF];
+
+/// The entry with this name.
+pub fn find(name: &str) -> Result<&'static Entry, ParameterError> {
+    ALL.iter().copied().find(|entry| entry.name == name).ok_or_else(|| ParameterError::UnknownPolicy {
+        name: name.to_owned(),
+        suggestion: similar(name, ALL.iter().map(|entry| entry.name)),
+        known: ALL.iter().map(|entry| entry.name).collect::<Vec<_>>().join(", "),
+    })
+}
+
+/// Makes a policy by name.
+pub fn build(name: &str, parameters: &toml::Table) -> Result<Box<dyn Policy>, ParameterError> {
+    (find(name)?.build)(parameters)
+}

@@ -105,21 +105,19 @@ impl JobView {
         Some(if running { Span::from_secs_f64(left / self.done.speed) } else { each.scaled(left) })
     }
 
-    /// Work that stopping it now would throw away, in GPU-seconds: what it did since its last
-    /// checkpoint (none if it saves when told to stop) and the devices idle while it saves and loads.
+    /// Work that stopping it now would throw away, in GPU-seconds: the devices idle while it saves and
+    /// loads, and, if it cannot save when told to, what it did since it last saved by itself. A job
+    /// that never saves loses everything since its start, so declaring a checkpoint never hurts.
     pub fn loss_if_stopped_gpu_s(&self, now: Time) -> f64 {
         let gpus = self.held.gpu_milli() as f64 / 1000.0;
         let cost = &self.job.move_cost;
-        gpus * (cost.save + cost.load).as_secs_f64() + gpus * self.unsaved(now).as_secs_f64()
-    }
-
-    /// How long ago its state was last saved, if stopping it does not save it.
-    fn unsaved(&self, now: Time) -> Span {
-        match self.job.move_cost.checkpoint_every {
-            // A job that is told to stop saves first; only a job that cannot loses anything.
-            None => Span::ZERO,
-            Some(_) => now.since(self.done.saved_at.max(self.served.changed)),
-        }
+        let running = now.since(self.done.saved_at);
+        let unsaved = match (cost.loses_when_stopped, cost.checkpoint_every) {
+            (false, _) => Span::ZERO,
+            (true, None) => running,
+            (true, Some(every)) => Span(running.0 % every.0.max(1)),
+        };
+        gpus * (cost.save + cost.load + unsaved).as_secs_f64()
     }
 }
 

@@ -57,6 +57,12 @@ impl ThroughputTable {
         }
     }
 
+    /// The least of a row's measurements that is not zero.
+    pub fn slowest_per_s(&self, row: u32) -> Option<f64> {
+        let speeds = self.rows[row as usize].entries.iter().map(|(_, per_s)| *per_s);
+        speeds.filter(|per_s| *per_s > 0.0).min_by(f64::total_cmp)
+    }
+
     /// Iterations a second, if it was measured. Jobs on several nodes fall back to the consolidated
     /// figure where nothing else was measured (one GPU is never on several nodes).
     pub fn per_s(&self, row: u32, gpu_type: &str, gpus: u32, locality: Locality) -> Option<f64> {

@@ -1,0 +1,293 @@
+//! An independent judge of decisions.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::decide::{Abilities, Change, Decision};
+use crate::model::{
+    Allocation, GPU, Job, JobId, NodeId, NodeState, Parallelism, SERVER_TASK, TaskId, Topology, WORKER_TASK,
+};
+use crate::view::{JobView, Phase, Snapshot};
+
+use super::ledger::Ledger;
+
+/// Something wrong with a decision. It names the job whose target must be dropped.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "fault")]
+pub enum Fault {
+    /// It speaks of a job that is not there.
+    UnknownJob {
+        /// The job.
+        job: JobId,
+    },
+    /// It names a job twice, or jobs out of order.
+    OutOfOrder {
+        /// The job.
+        job: JobId,
+    },
+    /// More of a node is given away than there is.
+    OverCommitted {
+        /// The job that tips the balance.
+        job: JobId,
+        /// The node.
+        node: NodeId,
+    },
+    /// New work is put on a node that takes none.
+    NodeNotUp {
+        /// The job.
+        job: JobId,
+        /// The node.
+        node: NodeId,
+    },
+    /// The number of workers, servers or tasks is not one that the job can use.
+    GangBroken {
+        /// The job.
+        job: JobId,
+        /// The task with the wrong number.
+        task: TaskId,
+        /// The number.
+        count: u32,
+    },
+    /// The devices do not add up to what the task demands.
+    WrongDevices {
+        /// The job.
+        job: JobId,
+        /// The node.
+        node: NodeId,
+    },
+    /// A GPU type, a mix of types, or a topology that the job does not accept.
+    ConstraintBroken {
+        /// The job.
+        job: JobId,
+    },
+    /// A job that may not be moved is stopped or moved.
+    Unmovable {
+        /// The job.
+        job: JobId,
+    },
+    /// The backend cannot do this.
+    BeyondAbilities {
+        /// The job.
+        job: JobId,
+        /// What is missing.
+        lacks: Abilities,
+    },
+    /// The verdict says the opposite of the target.
+    VerdictContradicts {
+        /// The job.
+        job: JobId,
+    },
+    /// A stop rule is changed without the owner's leave.
+    MayNotRelax {
+        /// The job.
+        job: JobId,
+    },
+}
+
+impl Fault {
+    /// The job at fault.
+    pub const fn job(&self) -> JobId {
+        match self {
+            Self::UnknownJob { job }
+            | Self::OutOfOrder { job }
+            | Self::OverCommitted { job, .. }
+            | Self::NodeNotUp { job, .. }
+            | Self::GangBroken { job, .. }
+            | Self::WrongDevices { job, .. }
+            | Self::ConstraintBroken { job }
+            | Self::Unmovable { job }
+            | Self::BeyondAbilities { job, .. }
+            | Self::VerdictContradicts { job }
+            | Self::MayNotRelax { job } => *job,
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self:?}")
+    }
+}
+
+/// Everything that is wrong with a decision, judged from the snapshot alone.
+///
+/// It counts all targets anew, so it costs as much as there are jobs with a target; the loop uses its
+/// own running account instead.
+pub fn check(seen: &Snapshot, decision: &Decision, abilities: Abilities) -> Vec<Fault> {
+    let mut planned = Ledger::new(&seen.cluster);
+    for view in seen.jobs() {
+        planned.add(&view.target, &view.job.shape);
+    }
+    check_against(seen, decision, abilities, &mut planned)
+}
+
+/// The same, given the account of the snapshot's targets; it is left as it was.
+pub(super) fn check_against(
+    seen: &Snapshot,
+    decision: &Decision,
+    abilities: Abilities,
+    planned: &mut Ledger,
+) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    let sorted = decision.targets.windows(2).find(|pair| pair[0].0 >= pair[1].0);
+    faults.extend(sorted.map(|pair| Fault::OutOfOrder { job: pair[1].0 }));
+    let mut sound = Vec::new();
+    for (id, target) in &decision.targets {
+        let Some(view) = seen.job(*id) else {
+            faults.push(Fault::UnknownJob { job: *id });
+            continue;
+        };
+        match check_target(seen, view, target, abilities) {
+            Some(fault) => faults.push(fault),
+            None => sound.push((view, target)),
+        }
+    }
+    if faults.is_empty() {
+        check_room(&sound, planned, &mut faults);
+    }
+    check_verdicts(seen, decision, &mut faults);
+    for change in &decision.changes {
+        match change {
+            Change::Relax { job, .. } if !seen.job(*job).is_some_and(|view| view.job.goals.may_relax) => {
+                faults.push(Fault::MayNotRelax { job: *job });
+            }
+            Change::Reject { job } if seen.job(*job).is_none() => {
+                faults.push(Fault::UnknownJob { job: *job });
+            }
+            Change::Relax { .. } | Change::Reject { .. } => {}
+        }
+    }
+    faults
+}
+
+fn check_room(sound: &[(&JobView, &Allocation)], planned: &mut Ledger, faults: &mut Vec<Fault>) {
+    for (view, _) in sound {
+        planned.remove(&view.target, &view.job.shape);
+    }
+    for (view, target) in sound {
+        planned.add(target, &view.job.shape);
+        let over = target.placements().iter().map(|p| p.node).find(|node| planned.is_over(*node));
+        faults.extend(over.map(|node| Fault::OverCommitted { job: view.id(), node }));
+    }
+    for (view, target) in sound {
+        planned.remove(target, &view.job.shape);
+    }
+    for (view, _) in sound {
+        planned.add(&view.target, &view.job.shape);
+    }
+}
+
+fn check_verdicts(seen: &Snapshot, decision: &Decision, faults: &mut Vec<Fault>) {
+    let mut judged = BTreeSet::new();
+    for (id, verdict) in &decision.verdicts {
+        let Some(view) = seen.job(*id) else {
+            faults.push(Fault::UnknownJob { job: *id });
+            continue;
+        };
+        let found = decision.targets.binary_search_by_key(id, |(job, _)| *job);
+        let target = found.map_or(&view.target, |i| &decision.targets[i].1);
+        if verdict.runs() != target.is_some() || !judged.insert(*id) {
+            faults.push(Fault::VerdictContradicts { job: *id });
+        }
+    }
+    for (id, target) in &decision.targets {
+        let known = seen.job(*id).is_some_and(|view| view.target != *target);
+        if known && !judged.contains(id) {
+            faults.push(Fault::VerdictContradicts { job: *id });
+        }
+    }
+}
+
+fn check_target(seen: &Snapshot, view: &JobView, target: &Allocation, abilities: Abilities) -> Option<Fault> {
+    let job = &*view.job;
+    let id = job.id;
+    let bound = matches!(view.phase, Phase::Starting | Phase::Running) && view.target.is_some();
+    if bound && !job.goals.movable && *target != view.target {
+        return Some(Fault::Unmovable { job: id });
+    }
+    if target.is_none() {
+        return None;
+    }
+    for p in target.placements() {
+        if p.node.index() >= seen.cluster.nodes.len() {
+            return Some(Fault::NodeNotUp { job: id, node: p.node });
+        }
+        let stays = view.target.touches(p.node);
+        let state = seen.cluster.node(p.node).state;
+        if state == NodeState::Down || (state == NodeState::Draining && !stays) {
+            return Some(Fault::NodeNotUp { job: id, node: p.node });
+        }
+        let demand = job.shape.demand_of(p.task).unwrap_or_default().gpu_milli;
+        let whole = demand < GPU || p.gpus.share_milli == GPU as u16;
+        let node_has = seen.cluster.node(p.node).gpu_count();
+        let exist = node_has == 64 || p.gpus.devices >> node_has == 0;
+        if p.gpus.milli() != demand * u64::from(p.count) || !whole || !exist {
+            return Some(Fault::WrongDevices { job: id, node: p.node });
+        }
+    }
+    check_gang(job, target).or_else(|| check_constraints(seen, job, target, abilities))
+}
+
+fn check_gang(job: &Job, target: &Allocation) -> Option<Fault> {
+    let wrong = |task: TaskId, count: u32| Some(Fault::GangBroken { job: job.id, task, count });
+    match &job.shape {
+        Parallelism::DataParallel(shape) => {
+            let (workers, servers) = (target.count_of(WORKER_TASK), target.count_of(SERVER_TASK));
+            let all = target.placements().iter().all(|p| p.task <= SERVER_TASK);
+            let copies = target.copies() as u32;
+            // A forked job has a whole gang in each copy.
+            if !workers.is_multiple_of(copies) || !shape.workers.has(workers / copies) || !all {
+                return wrong(WORKER_TASK, workers);
+            }
+            let wanted = shape.server.is_some();
+            if wanted != (servers > 0) || (wanted && !shape.servers.has(servers / copies)) {
+                return wrong(SERVER_TASK, servers);
+            }
+            None
+        }
+        Parallelism::TaskGraph(graph) => (0..graph.tasks.len() as u32).map(TaskId).find_map(|task| {
+            let count = target.count_of(task);
+            let fine = count == 1 || (count == 0 && graph.partial);
+            if fine { None } else { wrong(task, count) }
+        }),
+    }
+}
+
+fn check_constraints(seen: &Snapshot, job: &Job, target: &Allocation, abilities: Abilities) -> Option<Fault> {
+    let broken = Some(Fault::ConstraintBroken { job: job.id });
+    let with_gpus = || target.placements().iter().filter(|p| p.gpus.devices != 0);
+    let mut types: Vec<_> = with_gpus().filter_map(|p| seen.cluster.node(p.node).gpu_type).collect();
+    if types.iter().any(|gpu_type| !job.wanted.gpu_types.has(*gpu_type)) {
+        return broken;
+    }
+    types.sort_unstable();
+    types.dedup();
+    let copies = target.copies();
+    if types.len() > 1 && !job.wanted.mixed_gpu_types && copies == 1 {
+        return broken;
+    }
+    let mut racks: Vec<_> = target.placements().iter().map(|p| seen.cluster.node(p.node).rack).collect();
+    racks.dedup();
+    let apart = match job.wanted.topology {
+        Topology::Anywhere => false,
+        Topology::SameRack => racks.iter().any(|rack| *rack != racks[0]),
+        Topology::SameNode => target.nodes().len() > copies,
+    };
+    if apart || copies > usize::from(job.goals.copies) {
+        return broken;
+    }
+    let mut needs = Abilities::NONE;
+    if copies > 1 {
+        needs = needs | Abilities::COPIES;
+    }
+    if types.len() > 1 {
+        needs = needs | Abilities::MIXED_GPU_TYPES;
+    }
+    if with_gpus().any(|p| u64::from(p.gpus.share_milli) < GPU) {
+        needs = needs | Abilities::SHARED_GPUS;
+    }
+    let lacks = abilities.lacks(needs);
+    (!lacks.is_none()).then_some(Fault::BeyondAbilities { job: job.id, lacks })
+}

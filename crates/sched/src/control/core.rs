@@ -1,0 +1,203 @@
+//! Events in, actions out: the state machine around a policy.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::decide::{Abilities, Cadence, Change, Decision, Policy, Verdict};
+use crate::model::{Cluster, JobId, Seed, Span, Tenants, Time};
+use crate::view::{Causes, Snapshot};
+
+use super::check::check_against;
+use super::{Action, Batch, Fault, Outcome, State, due};
+
+/// The decision loop's state: what is believed, what is wanted, and who decides.
+pub struct Core {
+    state: State,
+    policy: Box<dyn Policy>,
+    cadence: Cadence,
+    settings: Settings,
+    /// Decisions made so far.
+    decisions: u64,
+    /// Why a decision is asked for, gathered until one is made.
+    cause: Causes,
+    alarm: Option<Time>,
+    /// When the next round begins, while there are jobs.
+    next_round: Option<Time>,
+}
+
+/// How the loop runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// The seed of the run.
+    pub seed: Seed,
+    /// What the backend can do.
+    pub abilities: Abilities,
+    /// Whether a faulty decision ends the run (tests, simulations) or loses only its faulty parts (live).
+    pub strict: bool,
+}
+
+/// What one step decided and ordered.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// The decision, if one was asked for.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub decision: Option<Decision>,
+    /// What was wrong with it.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub faults: Vec<Fault>,
+    /// Jobs that ended by what was decided, not by an event.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub ended: Vec<(JobId, Outcome)>,
+    /// What to do now.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub actions: Vec<Action>,
+    /// When to wake up at the latest.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub wake: Option<Time>,
+}
+
+impl Core {
+    /// A loop at the beginning of a run.
+    pub fn new(cluster: Cluster, tenants: Tenants, policy: Box<dyn Policy>, settings: Settings) -> Self {
+        let cadence = policy.cadence();
+        let state = State::new(Arc::new(cluster), Arc::new(tenants));
+        Self {
+            state,
+            policy,
+            cadence,
+            settings,
+            decisions: 0,
+            cause: Causes::NONE,
+            alarm: None,
+            next_round: None,
+        }
+    }
+
+    /// What is believed.
+    pub const fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// What the policy needs and the backend lacks.
+    pub fn lacks(&self) -> Abilities {
+        self.settings.abilities.lacks(self.policy.needs())
+    }
+
+    /// Replaces the policy; the next step asks it. Notes of the old one are forgotten.
+    pub fn set_policy(&mut self, policy: Box<dyn Policy>) {
+        self.cadence = policy.cadence();
+        self.policy = policy;
+        self.state.forget_notes();
+        self.cause.add(Causes::POLICY);
+        self.next_round = None;
+        self.alarm = None;
+    }
+
+    /// The picture that the policy would be shown now.
+    pub fn snapshot(&self, at: Time) -> Snapshot {
+        let number = self.decisions;
+        self.state.snapshot(at, self.cause, self.settings.seed.numbered(number), number)
+    }
+
+    /// Why a job runs or waits: the policy is asked anew, with a picture taken now.
+    pub fn explain(&mut self, at: Time, job: JobId) -> Option<Verdict> {
+        let seen = self.snapshot(at);
+        seen.job(job)?;
+        Some(self.policy.explain(&seen, job))
+    }
+
+    /// Applies what happened, decides if it is time to, and says what is due.
+    pub fn step(&mut self, batch: &Batch) -> Step {
+        for event in &batch.events {
+            self.cause.add(self.state.apply(batch.at, event));
+        }
+        let mut step = Step { ended: self.state.take_ended(), ..Step::default() };
+        if self.is_time_to_decide(batch.at) {
+            self.decide(batch.at, &mut step);
+        }
+        step.actions = due(&mut self.state, self.settings.abilities);
+        for action in &step.actions {
+            self.state.order(batch.at, action);
+        }
+        step.wake = self.next_wake(batch.at);
+        step
+    }
+
+    fn is_time_to_decide(&mut self, at: Time) -> bool {
+        let alarm = self.alarm.is_some_and(|alarm| alarm <= at);
+        let starts_round = self.starts_round(at);
+        if alarm || starts_round {
+            self.cause.add(Causes::ALARM);
+        }
+        self.cause.any_of(self.cadence.causes()) || alarm || starts_round
+    }
+
+    /// Rounds follow each other without a gap while there are jobs; after an idle time the first
+    /// arrival begins one.
+    fn starts_round(&mut self, at: Time) -> bool {
+        let Some(span) = self.cadence.round() else { return false };
+        if !self.state.has_jobs() {
+            self.next_round = None;
+            return false;
+        }
+        let edge = self.next_round.unwrap_or(at);
+        if at < edge {
+            return false;
+        }
+        let late = at.since(edge).0 / span.0.max(1);
+        self.next_round = Some(edge + Span(span.0.max(1) * (late + 1)));
+        true
+    }
+
+    fn next_wake(&self, at: Time) -> Option<Time> {
+        let wake = [self.alarm, self.next_round].into_iter().flatten().min();
+        wake.map(|wake| Time(wake.0.max(at.0 + 1)))
+    }
+
+    fn decide(&mut self, at: Time, step: &mut Step) {
+        let seen = self.snapshot(at);
+        let mut decision = self.policy.decide(&seen);
+        self.decisions += 1;
+        self.cause = Causes::NONE;
+        self.alarm = decision.wake.filter(|wake| *wake != Time::NEVER);
+        let abilities = self.settings.abilities;
+        self.state.begin_changes();
+        // Dropping one job's part may make another's wrong (it counted on the room), so look again.
+        loop {
+            let faults = check_against(&seen, &decision, abilities, self.state.planned());
+            if faults.is_empty() {
+                break;
+            }
+            assert!(!self.settings.strict, "decision {} at {at} is faulty: {faults:?}", seen.number);
+            self.drop_faulty(&mut decision, &faults);
+            step.faults.extend(faults);
+        }
+        drop(seen);
+        self.state.adopt(&decision);
+        for change in &decision.changes {
+            match *change {
+                Change::Relax { job, to } => self.state.relax(job, to),
+                Change::Reject { job } => self.state.end(at, job, Outcome::Rejected),
+            }
+        }
+        step.ended.extend(self.state.take_ended());
+        step.decision = Some(decision);
+    }
+
+    /// Keeps the sound parts. A job at fault keeps nothing new; the policy is shown that next time.
+    fn drop_faulty(&mut self, decision: &mut Decision, faults: &[Fault]) {
+        let faulty = |job: JobId| faults.iter().any(|fault| fault.job() == job);
+        for (job, _) in &decision.targets {
+            if faulty(*job) {
+                self.state.touch(*job);
+            }
+        }
+        decision.targets.retain(|(job, _)| !faulty(*job));
+        decision.notes.retain(|(job, _)| !faulty(*job));
+        decision.verdicts.retain(|(job, _)| !faulty(*job));
+        decision.changes.retain(|change| match change {
+            Change::Relax { job, .. } | Change::Reject { job } => !faulty(*job),
+        });
+    }
+}

@@ -1,0 +1,214 @@
+//! What happens, and what shall be done. Both are closed lists, so everything that can wake the loop
+//! or leave it is visible here.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::{Allocation, Attempt, Job, JobId, LossPoint, NodeId, NodeState};
+
+/// Something that happened. Every event may come twice or late; applying it again changes nothing.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "event")]
+pub enum Event {
+    /// A job was submitted.
+    Arrived {
+        /// The job.
+        job: Arc<Job>,
+    },
+    /// Its owner took it back.
+    Withdrawn {
+        /// The job.
+        job: JobId,
+    },
+    /// A node came, went, or began to drain.
+    NodeChanged {
+        /// The node.
+        node: NodeId,
+        /// Its new state.
+        state: NodeState,
+    },
+    /// An attempt has loaded and makes progress from now on.
+    Started {
+        /// The job.
+        job: JobId,
+        /// Which start.
+        attempt: Attempt,
+        /// Iterations that it began from.
+        iterations: f64,
+        /// Iterations a second, as far as known.
+        speed: f64,
+    },
+    /// An attempt could not be started. Its devices are free.
+    StartFailed {
+        /// The job.
+        job: JobId,
+        /// Which start.
+        attempt: Attempt,
+        /// The node at fault, where known.
+        node: Option<NodeId>,
+    },
+    /// A running job now holds something else.
+    Resized {
+        /// The job.
+        job: JobId,
+        /// Which start.
+        attempt: Attempt,
+        /// What it holds now.
+        allocation: Allocation,
+        /// Iterations done.
+        iterations: f64,
+        /// Iterations a second from now on.
+        speed: f64,
+    },
+    /// An attempt has ended as ordered. Its devices are free.
+    Stopped {
+        /// The job.
+        job: JobId,
+        /// Which start.
+        attempt: Attempt,
+        /// Iterations that the next start will begin from.
+        iterations: f64,
+    },
+    /// A running job reported.
+    Progress {
+        /// The job.
+        job: JobId,
+        /// Which start.
+        attempt: Attempt,
+        /// Iterations done.
+        iterations: f64,
+        /// Iterations a second, as measured lately.
+        speed: f64,
+        /// Iterations that are saved.
+        saved: f64,
+        /// The loss, if it was reported.
+        loss: Option<LossPoint>,
+    },
+    /// The copies of a job now have the same parameters.
+    Merged {
+        /// The job.
+        job: JobId,
+        /// Which start.
+        attempt: Attempt,
+    },
+    /// An attempt ended against everybody's will. Its devices are free, as far as they still exist.
+    Lost {
+        /// The job.
+        job: JobId,
+        /// Which start.
+        attempt: Attempt,
+        /// Iterations that the next start will begin from.
+        iterations: f64,
+        /// The node at fault, where known.
+        node: Option<NodeId>,
+    },
+    /// A job is over. Its devices are free.
+    Finished {
+        /// The job.
+        job: JobId,
+        /// Which start.
+        attempt: Attempt,
+        /// How it ended.
+        outcome: Outcome,
+    },
+}
+
+/// How a job ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// By itself, as meant.
+    Completed,
+    /// By itself, in an error.
+    Failed,
+    /// Killed by its owner.
+    Killed,
+    /// Its stop rule was met.
+    StopRuleMet,
+    /// Its owner withdrew it before the end.
+    Withdrawn,
+    /// It could never run.
+    Rejected,
+}
+
+/// How a job is to be stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum How {
+    /// Save, so that it can go on later.
+    Save,
+    /// For good.
+    Finish,
+}
+
+/// Something to be done. A backend has no choice left to make.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "action")]
+pub enum Action {
+    /// Start a job.
+    Start {
+        /// The job.
+        job: JobId,
+        /// The number of this start.
+        attempt: Attempt,
+        /// Where.
+        allocation: Allocation,
+    },
+    /// Stop a job.
+    Stop {
+        /// The job.
+        job: JobId,
+        /// Which start.
+        attempt: Attempt,
+        /// How.
+        how: How,
+    },
+    /// Give a running job something else to hold.
+    Resize {
+        /// The job.
+        job: JobId,
+        /// Which start.
+        attempt: Attempt,
+        /// What it shall hold.
+        allocation: Allocation,
+    },
+    /// Bring the parameters of a job's copies together.
+    Merge {
+        /// The job.
+        job: JobId,
+        /// Which start.
+        attempt: Attempt,
+    },
+}
+
+impl Event {
+    /// The job it is about, if it is about one.
+    pub fn job(&self) -> Option<JobId> {
+        match self {
+            Self::Arrived { job } => Some(job.id),
+            Self::NodeChanged { .. } => None,
+            Self::Withdrawn { job }
+            | Self::Started { job, .. }
+            | Self::StartFailed { job, .. }
+            | Self::Resized { job, .. }
+            | Self::Stopped { job, .. }
+            | Self::Progress { job, .. }
+            | Self::Merged { job, .. }
+            | Self::Lost { job, .. }
+            | Self::Finished { job, .. } => Some(*job),
+        }
+    }
+}
+
+impl Action {
+    /// The job it is about.
+    pub const fn job(&self) -> JobId {
+        match self {
+            Self::Start { job, .. }
+            | Self::Stop { job, .. }
+            | Self::Resize { job, .. }
+            | Self::Merge { job, .. } => *job,
+        }
+    }
+}

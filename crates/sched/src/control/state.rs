@@ -1,0 +1,658 @@
+//! What is believed about the cluster and its jobs, changed by events and by orders, and by nothing else.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::decide::{Decision, Reason, Verdict};
+use crate::model::{
+    Accuracy, Allocation, Attempt, Cluster, Job, JobId, LossPoint, NodeId, NodeState, Seed, Span, StopRule,
+    Tenants, Time,
+};
+use crate::view::{Causes, Changed, JobView, Jobs, MAX_LOSS_POINTS, Note, Phase, Snapshot};
+
+use super::ledger::Ledger;
+use super::{Action, Event, How, Outcome};
+
+/// How long a job is kept away from a node on which it failed.
+const BACK_OFF: Span = Span::from_secs(300);
+
+/// What is believed.
+#[derive(Clone, Debug)]
+pub struct State {
+    cluster: Arc<Cluster>,
+    tenants: Arc<Tenants>,
+    jobs: Jobs,
+    /// Jobs that were known once and have ended: one bit each.
+    ended: Vec<u64>,
+    verdicts: BTreeMap<JobId, Verdict>,
+    /// What jobs hold.
+    held: Ledger,
+    /// What jobs are meant to hold.
+    planned: Ledger,
+    /// What actions found due in this step will take; empty between steps.
+    reserved: Vec<(JobId, Allocation, Option<Allocation>)>,
+    /// Jobs whose target is not what they hold.
+    unsettled: BTreeSet<JobId>,
+    /// Jobs whose stop rule is met or whose owner has withdrawn them, and that still hold something.
+    ending: BTreeMap<JobId, Outcome>,
+    /// What jobs that are being moved take beyond what they hold, until the move is reported.
+    moving: BTreeMap<JobId, Allocation>,
+    /// Forked jobs that have trained since their copies were last merged.
+    unmerged: BTreeSet<JobId>,
+    just_ended: Vec<(JobId, Outcome)>,
+    changed_jobs: BTreeSet<JobId>,
+    changed_nodes: BTreeSet<NodeId>,
+}
+
+/// A difference between what is believed and what a backend says is so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Drift {
+    /// The job.
+    pub job: JobId,
+    /// What is believed that it holds.
+    pub believed: Allocation,
+    /// What it holds.
+    pub real: Allocation,
+}
+
+impl State {
+    /// A cluster without jobs.
+    pub fn new(cluster: Arc<Cluster>, tenants: Arc<Tenants>) -> Self {
+        Self {
+            held: Ledger::new(&cluster),
+            planned: Ledger::new(&cluster),
+            cluster,
+            tenants,
+            jobs: Jobs::new(),
+            ended: Vec::new(),
+            verdicts: BTreeMap::new(),
+            reserved: Vec::new(),
+            unsettled: BTreeSet::new(),
+            ending: BTreeMap::new(),
+            moving: BTreeMap::new(),
+            unmerged: BTreeSet::new(),
+            just_ended: Vec::new(),
+            changed_jobs: BTreeSet::new(),
+            changed_nodes: BTreeSet::new(),
+        }
+    }
+
+    /// The machines.
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// The tenants.
+    pub fn tenants(&self) -> &Tenants {
+        &self.tenants
+    }
+
+    /// A job that has arrived and not ended.
+    pub fn job(&self, id: JobId) -> Option<&JobView> {
+        self.jobs.get(&id).map(|job| &**job)
+    }
+
+    pub(super) fn job_shared(&self, id: JobId) -> Option<Arc<JobView>> {
+        self.jobs.get(&id).cloned()
+    }
+
+    /// All jobs that have arrived and not ended.
+    pub fn jobs(&self) -> impl Iterator<Item = &JobView> {
+        self.jobs.values().map(|job| &**job)
+    }
+
+    /// Whether there is any job.
+    pub fn has_jobs(&self) -> bool {
+        !self.jobs.is_empty()
+    }
+
+    /// The latest verdict on a job that has not ended.
+    pub fn verdict(&self, id: JobId) -> Verdict {
+        self.verdicts.get(&id).copied().unwrap_or(Verdict::Wait(Reason::NotYetEvaluated))
+    }
+
+    /// Whether a job was known once and has ended.
+    pub fn has_ended(&self, id: JobId) -> bool {
+        self.ended.get(id.index() / 64).is_some_and(|word| word >> (id.index() % 64) & 1 == 1)
+    }
+
+    /// Whether a job ends as soon as it has stopped.
+    pub fn is_ending(&self, id: JobId) -> bool {
+        self.ending.contains_key(&id)
+    }
+
+    /// Jobs whose target is not what they hold, in ascending order.
+    pub fn unsettled(&self) -> impl Iterator<Item = JobId> + '_ {
+        self.unsettled.iter().copied()
+    }
+
+    /// Whether a move was ordered and not yet reported.
+    pub(super) fn is_moving(&self, id: JobId) -> bool {
+        self.moving.contains_key(&id)
+    }
+
+    fn end_move(&mut self, id: JobId) {
+        if let Some(extra) = self.moving.remove(&id)
+            && let Some(view) = self.jobs.get(&id)
+        {
+            self.held.remove(&extra, &view.job.shape);
+        }
+    }
+
+    pub(super) fn needs_merge(&self, id: JobId) -> bool {
+        self.unmerged.contains(&id)
+    }
+
+    /// Takes a snapshot; O(1) in the number of jobs. What changed is counted from [`Self::begin_changes`].
+    pub fn snapshot(&self, at: Time, cause: Causes, seed: Seed, number: u64) -> Snapshot {
+        let changed = Changed {
+            jobs: self.changed_jobs.iter().copied().collect(),
+            nodes: self.changed_nodes.iter().copied().collect(),
+        };
+        Snapshot {
+            at,
+            cause,
+            seed,
+            number,
+            cluster: self.cluster.clone(),
+            tenants: self.tenants.clone(),
+            jobs: self.jobs.clone(),
+            changed: Arc::new(changed),
+        }
+    }
+
+    /// Forgets what changed: a decision has seen it.
+    pub(super) fn begin_changes(&mut self) {
+        self.changed_jobs.clear();
+        self.changed_nodes.clear();
+    }
+
+    pub(super) fn touch(&mut self, id: JobId) {
+        self.changed_jobs.insert(id);
+    }
+
+    pub(super) const fn planned(&mut self) -> &mut Ledger {
+        &mut self.planned
+    }
+
+    /// Jobs that ended since this was asked last.
+    pub(super) fn take_ended(&mut self) -> Vec<(JobId, Outcome)> {
+        std::mem::take(&mut self.just_ended)
+    }
+
+    pub(super) fn forget_notes(&mut self) {
+        let noted: Vec<JobId> = self.jobs().filter(|view| !view.note.0.is_empty()).map(JobView::id).collect();
+        for id in noted {
+            self.edit(id, |view| view.note = Note::default());
+        }
+    }
+
+    fn edit<R>(&mut self, id: JobId, change: impl FnOnce(&mut JobView) -> R) -> Option<R> {
+        let view = self.jobs.get_mut(&id)?;
+        Some(change(Arc::make_mut(view)))
+    }
+
+    /// Whether `view`'s target is free now, its own devices counted as free if it keeps running.
+    pub(super) fn is_physically_free(&mut self, view: &JobView, own_count_as_free: bool) -> bool {
+        let shape = &view.job.shape;
+        if own_count_as_free {
+            self.held.remove(&view.held, shape);
+        }
+        let free = self.held.has_room(&view.target, shape, &self.cluster);
+        if own_count_as_free {
+            self.held.add(&view.held, shape);
+        }
+        free
+    }
+
+    /// Books what an action found due will take, until all of the step's actions are known.
+    pub(super) fn reserve(&mut self, action: &Action) {
+        let (id, allocation, resized) = match action {
+            Action::Start { job, allocation, .. } => (*job, allocation, false),
+            Action::Resize { job, allocation, .. } => (*job, allocation, true),
+            Action::Stop { .. } | Action::Merge { .. } => return,
+        };
+        let view = self.jobs.get(&id).expect("an action is due for a known job");
+        // A resized job holds both its old and its new devices until the backend has moved it.
+        let extra = if resized { beyond(allocation, &view.held) } else { Some(allocation.clone()) };
+        if let Some(extra) = &extra {
+            self.held.add(extra, &view.job.shape);
+        }
+        self.reserved.push((id, allocation.clone(), extra));
+    }
+
+    pub(super) fn release_reservations(&mut self) {
+        for (id, _, extra) in std::mem::take(&mut self.reserved) {
+            let view = self.jobs.get(&id).expect("an action is due for a known job");
+            if let Some(extra) = extra {
+                self.held.remove(&extra, &view.job.shape);
+            }
+        }
+    }
+
+    /// Applies an event. Applying it twice, or after its attempt is over, changes nothing.
+    pub fn apply(&mut self, at: Time, event: &Event) -> Causes {
+        match event {
+            Event::Arrived { job } => self.arrive(at, job),
+            Event::Withdrawn { job } => self.withdraw(at, *job),
+            Event::NodeChanged { node, state } => self.change_node(*node, *state),
+            _ => {
+                let (id, attempt) = event.attempt().expect("all other events are about an attempt");
+                let current = self.job(id).is_some_and(|view| view.attempt == attempt && view.held.is_some());
+                if current { self.apply_to_attempt(at, id, event) } else { Causes::NONE }
+            }
+        }
+    }
+
+    fn arrive(&mut self, at: Time, job: &Arc<Job>) -> Causes {
+        if self.jobs.contains_key(&job.id) || self.has_ended(job.id) {
+            return Causes::NONE;
+        }
+        self.jobs.insert(job.id, Arc::new(JobView::new(job.clone(), at)));
+        self.touch(job.id);
+        Causes::ARRIVED
+    }
+
+    fn withdraw(&mut self, at: Time, id: JobId) -> Causes {
+        let Some(view) = self.job(id) else { return Causes::NONE };
+        if view.held.is_none() {
+            self.end(at, id, Outcome::Withdrawn);
+            return Causes::ENDED;
+        }
+        self.begin_ending(id, Outcome::Withdrawn);
+        Causes::NONE
+    }
+
+    /// Lets a job that holds something stop for good.
+    fn begin_ending(&mut self, id: JobId, outcome: Outcome) {
+        self.ending.entry(id).or_insert(outcome);
+        self.set_target(id, Allocation::NONE);
+        self.touch(id);
+    }
+
+    fn change_node(&mut self, node: NodeId, state: NodeState) -> Causes {
+        let known = self.cluster.nodes.get(node.index()).is_some_and(|known| known.state != state);
+        if !known {
+            return Causes::NONE;
+        }
+        Arc::make_mut(&mut self.cluster).nodes[node.index()].state = state;
+        self.changed_nodes.insert(node);
+        if state == NodeState::Down {
+            // Nobody can be meant to run there; what still holds it is stopped or reported lost.
+            let there: Vec<JobId> =
+                self.jobs().filter(|view| view.target.touches(node)).map(JobView::id).collect();
+            for id in there {
+                self.set_target(id, Allocation::NONE);
+                self.touch(id);
+            }
+        }
+        Causes::NODES
+    }
+
+    fn apply_to_attempt(&mut self, at: Time, id: JobId, event: &Event) -> Causes {
+        self.touch(id);
+        match event {
+            Event::Started { iterations, speed, .. } => self.started(at, id, *iterations, *speed),
+            Event::Resized { allocation, iterations, speed, .. } => {
+                self.resized(at, id, allocation, *iterations, *speed)
+            }
+            Event::Stopped { iterations, .. } => {
+                let causes = self.let_go(at, id, *iterations);
+                if causes == Causes::NONE { Causes::SETTLED } else { causes }
+            }
+            Event::Progress { iterations, speed, saved, loss, .. } => {
+                self.progress(at, id, (*iterations, *speed, *saved), loss.as_ref())
+            }
+            Event::Merged { .. } => {
+                self.unmerged.remove(&id);
+                Causes::NONE
+            }
+            Event::StartFailed { node, .. } => {
+                let kept = self.job(id).map_or(0.0, |view| view.done.saved);
+                self.lost(at, id, kept, *node)
+            }
+            Event::Lost { iterations, node, .. } => self.lost(at, id, *iterations, *node),
+            Event::Finished { outcome, .. } => {
+                let _ = self.let_go(at, id, 0.0);
+                self.end(at, id, self.ending.get(&id).copied().unwrap_or(*outcome));
+                Causes::ENDED
+            }
+            Event::Arrived { .. } | Event::Withdrawn { .. } | Event::NodeChanged { .. } => {
+                unreachable!("these are not about an attempt")
+            }
+        }
+    }
+
+    fn started(&mut self, at: Time, id: JobId, iterations: f64, speed: f64) -> Causes {
+        let started = self.edit(id, |view| {
+            let starting = view.phase == Phase::Starting;
+            if starting {
+                view.phase = Phase::Running;
+                view.done.iterations = iterations;
+                view.done.saved = iterations;
+                (view.done.speed, view.done.as_of, view.done.saved_at) = (speed, at, at);
+            }
+            starting && view.held.copies() > 1
+        });
+        if started == Some(true) {
+            self.unmerged.insert(id);
+        }
+        Causes::SETTLED
+    }
+
+    fn resized(
+        &mut self,
+        at: Time,
+        id: JobId,
+        allocation: &Allocation,
+        iterations: f64,
+        speed: f64,
+    ) -> Causes {
+        let Some(view) = self.job_shared(id) else { return Causes::NONE };
+        if view.phase != Phase::Running || view.held == *allocation || allocation.is_none() {
+            return Causes::NONE;
+        }
+        self.end_move(id);
+        self.held.remove(&view.held, &view.job.shape);
+        self.held.add(allocation, &view.job.shape);
+        self.edit(id, |view| {
+            close_span(view, at);
+            view.held = allocation.clone();
+            view.served.moves += 1;
+            view.done.iterations = iterations;
+            (view.done.speed, view.done.as_of) = (speed, at);
+        });
+        self.settle(id);
+        Causes::SETTLED
+    }
+
+    fn progress(
+        &mut self,
+        at: Time,
+        id: JobId,
+        (iterations, speed, saved): (f64, f64, f64),
+        loss: Option<&LossPoint>,
+    ) -> Causes {
+        let rule = self.edit(id, |view| {
+            if view.phase == Phase::Running && at >= view.done.as_of {
+                view.done.iterations = iterations;
+                (view.done.speed, view.done.as_of) = (speed, at);
+                if saved > view.done.saved {
+                    (view.done.saved, view.done.saved_at) = (saved, at);
+                }
+            }
+            if let Some(point) = loss {
+                remember(Arc::make_mut(&mut view.losses), *point);
+            }
+            view.job.goals.stop
+        });
+        let accuracy = loss.and_then(|point| point.accuracy).map(Accuracy);
+        let met = match rule {
+            Some(StopRule::Iterations(most)) => iterations >= most as f64,
+            Some(StopRule::AtAccuracy(wanted)) => accuracy.is_some_and(|reached| reached >= wanted),
+            // The peak of a curve is a matter of prediction; a policy that predicts sets a rule above.
+            Some(StopRule::OwnIterations | StopRule::AtPeak) | None => false,
+        };
+        if met {
+            self.begin_ending(id, Outcome::StopRuleMet);
+        }
+        Causes::REPORTED
+    }
+
+    fn lost(&mut self, at: Time, id: JobId, iterations: f64, node: Option<NodeId>) -> Causes {
+        let ended = self.let_go(at, id, iterations);
+        if ended != Causes::NONE {
+            return ended;
+        }
+        self.edit(id, |view| {
+            view.served.failures += 1;
+            view.shuns = node.map(|node| (node, at + BACK_OFF));
+        });
+        self.set_target(id, Allocation::NONE);
+        Causes::LOST
+    }
+
+    /// A job holds nothing any more. It ends if that is what it was stopped for.
+    fn let_go(&mut self, at: Time, id: JobId, iterations: f64) -> Causes {
+        let Some(view) = self.job_shared(id) else { return Causes::NONE };
+        self.end_move(id);
+        self.held.remove(&view.held, &view.job.shape);
+        self.unmerged.remove(&id);
+        self.edit(id, |view| {
+            close_span(view, at);
+            view.held = Allocation::NONE;
+            view.phase = Phase::Waiting;
+            view.done.iterations = iterations;
+            view.done.saved = iterations;
+            (view.done.speed, view.done.as_of, view.done.saved_at) = (0.0, at, at);
+        });
+        self.settle(id);
+        if let Some(outcome) = self.ending.get(&id).copied() {
+            self.end(at, id, outcome);
+            return Causes::ENDED;
+        }
+        Causes::NONE
+    }
+
+    /// Ends a job that holds nothing.
+    pub(super) fn end(&mut self, at: Time, id: JobId, outcome: Outcome) {
+        if self.job(id).is_some_and(|view| view.held.is_some()) {
+            self.begin_ending(id, outcome);
+            return;
+        }
+        if self.job(id).is_none() {
+            return;
+        }
+        self.set_target(id, Allocation::NONE);
+        self.edit(id, |view| close_span(view, at));
+        self.jobs.remove(&id);
+        self.verdicts.remove(&id);
+        self.ending.remove(&id);
+        self.unsettled.remove(&id);
+        self.touch(id);
+        let word = id.index() / 64;
+        if self.ended.len() <= word {
+            self.ended.resize(word + 1, 0);
+        }
+        self.ended[word] |= 1 << (id.index() % 64);
+        self.just_ended.push((id, outcome));
+    }
+
+    pub(super) fn relax(&mut self, id: JobId, to: StopRule) {
+        self.edit(id, |view| {
+            if view.job.goals.may_relax {
+                Arc::make_mut(&mut view.job).goals.stop = to;
+            }
+        });
+        self.touch(id);
+    }
+
+    fn set_target(&mut self, id: JobId, target: Allocation) {
+        let Some(view) = self.job_shared(id) else { return };
+        self.planned.remove(&view.target, &view.job.shape);
+        self.planned.add(&target, &view.job.shape);
+        self.edit(id, |view| view.target = target);
+        self.settle(id);
+    }
+
+    fn settle(&mut self, id: JobId) {
+        let settled = self.job(id).is_none_or(|view| view.held == view.target);
+        if settled {
+            self.unsettled.remove(&id);
+        } else {
+            self.unsettled.insert(id);
+        }
+    }
+
+    /// Takes over a checked decision.
+    pub(super) fn adopt(&mut self, decision: &Decision) {
+        // First everything that gives up, then everything that takes, so that no sum is ever exceeded.
+        for (id, _) in &decision.targets {
+            self.set_target(*id, Allocation::NONE);
+        }
+        for (id, target) in &decision.targets {
+            if self.is_ending(*id) {
+                // It stops for good, whatever the policy would like; the policy is shown that.
+                self.touch(*id);
+            } else {
+                self.set_target(*id, target.clone());
+            }
+        }
+        for (id, verdict) in &decision.verdicts {
+            self.verdicts.insert(*id, *verdict);
+        }
+        for (id, note) in &decision.notes {
+            self.edit(*id, |view| view.note = note.clone());
+        }
+    }
+
+    /// Books an action that is about to be performed.
+    pub(super) fn order(&mut self, at: Time, action: &Action) {
+        match action {
+            Action::Start { job, attempt, allocation } => self.ordered_start(at, *job, *attempt, allocation),
+            Action::Stop { job, how, .. } => {
+                let preempted = self.job(*job).is_some_and(|view| view.target.is_none());
+                self.edit(*job, |view| {
+                    view.phase = Phase::Stopping;
+                    match how {
+                        How::Finish => {}
+                        How::Save if preempted => view.served.preemptions += 1,
+                        How::Save => view.served.moves += 1,
+                    }
+                });
+            }
+            Action::Resize { job, allocation, .. } => {
+                let Some(view) = self.job_shared(*job) else { return };
+                let extra = beyond(allocation, &view.held).unwrap_or_default();
+                self.held.add(&extra, &view.job.shape);
+                self.moving.insert(*job, extra);
+            }
+            Action::Merge { .. } => {}
+        }
+    }
+
+    fn ordered_start(&mut self, at: Time, id: JobId, attempt: Attempt, allocation: &Allocation) {
+        let Some(view) = self.job_shared(id) else { return };
+        self.held.add(allocation, &view.job.shape);
+        self.edit(id, |view| {
+            close_span(view, at);
+            view.attempt = attempt;
+            view.held = allocation.clone();
+            view.phase = Phase::Starting;
+            view.served.first_held.get_or_insert(at);
+        });
+        self.settle(id);
+        self.touch(id);
+    }
+
+    /// Where belief and truth differ; a backend's truth is given by job.
+    pub fn drift(&self, real: &BTreeMap<JobId, Allocation>) -> Vec<Drift> {
+        let believed = |id: &JobId| self.job(*id).map(|view| view.held.clone()).unwrap_or_default();
+        let mut ids: BTreeSet<JobId> = real.keys().copied().collect();
+        ids.extend(self.jobs().filter(|view| view.held.is_some()).map(JobView::id));
+        ids.into_iter()
+            .map(|job| Drift {
+                job,
+                believed: believed(&job),
+                real: real.get(&job).cloned().unwrap_or_default(),
+            })
+            .filter(|drift| drift.believed != drift.real)
+            .collect()
+    }
+
+    /// Checks everything that is kept twice against each other. For tests; O(jobs).
+    ///
+    /// # Panics
+    /// If belief contradicts itself.
+    pub fn assert_consistent(&self) {
+        let (mut held, mut planned) = (Ledger::new(&self.cluster), Ledger::new(&self.cluster));
+        for view in self.jobs() {
+            held.add(&view.held, &view.job.shape);
+            if let Some(extra) = self.moving.get(&view.id()) {
+                held.add(extra, &view.job.shape);
+            }
+            planned.add(&view.target, &view.job.shape);
+            let id = view.id();
+            assert_eq!(self.unsettled.contains(&id), view.held != view.target, "{id}: settled or not");
+            assert_eq!(view.held.is_none(), view.phase == Phase::Waiting, "{id}: phase and held");
+            assert!(!self.has_ended(id), "{id} is there and has ended");
+        }
+        assert!(self.held == held, "the account of what is held is wrong");
+        assert!(self.planned == planned, "the account of what is planned is wrong");
+        assert!(self.reserved.is_empty(), "a reservation outlived its step");
+        for node in &self.cluster.nodes {
+            assert!(!held.is_over(node.id), "more of {} is held than there is", node.id);
+            assert!(!planned.is_over(node.id), "more of {} is planned than there is", node.id);
+        }
+    }
+}
+
+/// Closes the span since the last change of what the job holds.
+fn close_span(view: &mut JobView, at: Time) {
+    let span = at.since(view.served.changed);
+    view.served.gpu_milli_us += span.0 * view.held.gpu_milli();
+    if view.held.is_some() {
+        view.served.executed += span;
+    } else {
+        view.served.waited += span;
+    }
+    view.served.changed = at;
+}
+
+/// Keeps a bounded number of loss reports: when there are too many, every second of the older half goes.
+fn remember(losses: &mut Vec<LossPoint>, point: LossPoint) {
+    if losses.last() == Some(&point) {
+        return;
+    }
+    losses.push(point);
+    if losses.len() > MAX_LOSS_POINTS {
+        let half = MAX_LOSS_POINTS / 2;
+        let mut i = 0;
+        losses.retain(|_| {
+            i += 1;
+            i > half || i % 2 == 1
+        });
+    }
+}
+
+/// What of `wanted` is not part of `held`, placement by placement.
+fn beyond(wanted: &Allocation, held: &Allocation) -> Option<Allocation> {
+    let extra: Vec<_> = wanted
+        .placements()
+        .iter()
+        .filter_map(|want| {
+            let same = |have: &&crate::model::Placement| {
+                (have.copy, have.task, have.node) == (want.copy, want.task, want.node)
+            };
+            let Some(have) = held.placements().iter().find(same) else { return Some(*want) };
+            let mut more = *want;
+            more.count = want.count.saturating_sub(have.count);
+            more.gpus.devices &= !have.gpus.devices;
+            (more.count > 0 || more.gpus.devices != 0).then_some(more)
+        })
+        .collect();
+    // Devices may change while the count does not; such a placement counts once.
+    let counted = extra.into_iter().map(|mut p| {
+        p.count = p.count.max(1);
+        p
+    });
+    let counted: Vec<_> = counted.collect();
+    (!counted.is_empty()).then(|| Allocation::new(counted))
+}
+
+impl Event {
+    /// The job and attempt that it is about, if it is about an attempt.
+    fn attempt(&self) -> Option<(JobId, Attempt)> {
+        match self {
+            Self::Arrived { .. } | Self::Withdrawn { .. } | Self::NodeChanged { .. } => None,
+            Self::Started { job, attempt, .. }
+            | Self::StartFailed { job, attempt, .. }
+            | Self::Resized { job, attempt, .. }
+            | Self::Stopped { job, attempt, .. }
+            | Self::Progress { job, attempt, .. }
+            | Self::Merged { job, attempt }
+            | Self::Lost { job, attempt, .. }
+            | Self::Finished { job, attempt, .. } => Some((*job, *attempt)),
+        }
+    }
+}

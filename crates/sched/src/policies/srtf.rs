@@ -1,0 +1,144 @@
+//! Shortest job first, with and without preemption.
+//!
+//! # Idea
+//! The job that claims to be done soonest goes first. With preemption this minimises the mean completion
+//! time on one machine; on many it is a strong rule of thumb.
+//!
+//! # Source
+//! Schrage, 1968; `shortest` and `shortest-gpu` in the code of Tiresias (NSDI 2019).
+//!
+//! # What it sees
+//! What jobs *declare*. Whether that is exact, noisy or absent is the workload's affair; a job that
+//! declares nothing goes after all that do, in the order of submission.
+//!
+//! # Parameters
+//! `by`: `time` ranks by remaining time, `gpu_time` by remaining time times GPUs. `placement`: the rule.
+
+use std::cmp::Reverse;
+
+use serde::{Deserialize, Serialize};
+
+use crate::decide::{Cadence, Decision, Entry, Manner, Policy, Rank, Ranked, Verdict, defaults, parameters};
+use crate::model::{JobId, PriorityClass, Time};
+use crate::place::Rule;
+use crate::view::{Causes, JobView, Snapshot};
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum By {
+    #[default]
+    Time,
+    GpuTime,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Parameters {
+    by: By,
+    placement: Rule,
+}
+
+/// Class first, then remaining time, then submission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Order {
+    class: Reverse<PriorityClass>,
+    /// What remains in microseconds (times GPUs); or, for a running job ranked by time, the time when
+    /// nothing will.
+    remaining: u64,
+    submitted: Time,
+    falls: bool,
+}
+
+const UNKNOWN: u64 = u64::MAX;
+
+impl Rank for Order {
+    fn at(self, now: Time) -> Self {
+        if self.falls {
+            Self { remaining: self.remaining.saturating_sub(now.0), falls: false, ..self }
+        } else {
+            self
+        }
+    }
+}
+
+/// Shortest job first.
+struct Shortest {
+    by: By,
+    manner: Manner,
+    ranked: Ranked<Order>,
+}
+
+impl Shortest {
+    fn boxed(Parameters { by, placement }: Parameters, preempts: bool) -> Box<dyn Policy> {
+        let manner = Manner { rule: placement, preempts };
+        Box::new(Self { by, manner, ranked: Ranked::default() })
+    }
+
+    fn order(by: By, now: Time, view: &JobView, runs: bool) -> Order {
+        let class = Reverse(view.job.goals.class);
+        let submitted = view.job.submitted;
+        let Some(left) = view.declared_remaining(now) else {
+            return Order { class, remaining: UNKNOWN, submitted, falls: false };
+        };
+        match by {
+            By::Time if runs => Order { class, remaining: (now + left).0, submitted, falls: true },
+            By::Time => Order { class, remaining: left.0, submitted, falls: false },
+            By::GpuTime => {
+                let gpus = (view.job.shape.minimum().gpu_milli / 1000).max(1);
+                Order { class, remaining: left.0.saturating_mul(gpus), submitted, falls: false }
+            }
+        }
+    }
+
+    fn fill(&mut self, seen: &Snapshot) {
+        let (by, now) = (self.by, seen.at);
+        let order = |view: &JobView, runs: bool| Self::order(by, now, view, runs);
+        self.ranked.follow(seen, order);
+        if by == By::GpuTime && self.manner.preempts {
+            // Jobs of different size fall at different speeds, so all running ones are ranked anew.
+            let running: Vec<JobId> = self.ranked.running().map(|(_, id)| id).collect();
+            for id in running {
+                let view = seen.job(id).expect("a running job is in the snapshot");
+                self.ranked.rerank_running(id, order(view, true));
+            }
+        }
+        self.ranked.fill(seen, self.manner, order);
+    }
+}
+
+impl Policy for Shortest {
+    fn cadence(&self) -> Cadence {
+        Cadence::OnEvents(Causes::CAPACITY)
+    }
+
+    fn decide(&mut self, seen: &Snapshot) -> Decision {
+        self.fill(seen);
+        self.ranked.plan.finish()
+    }
+
+    fn explain(&mut self, seen: &Snapshot, job: JobId) -> Verdict {
+        self.fill(seen);
+        self.ranked.explain(seen, job, self.manner.rule)
+    }
+
+    fn is_work_conserving(&self) -> bool {
+        self.manner.rule.uses_any_room()
+    }
+}
+
+/// Shortest remaining time first.
+pub(super) const SRTF: Entry = Entry {
+    name: "srtf",
+    title: "shortest remaining time first, with preemption, by what jobs declare",
+    source: "Schrage 1968; `shortest` in the code of Tiresias (NSDI 2019)",
+    defaults: defaults::<Parameters>,
+    build: |given| Ok(Shortest::boxed(parameters("srtf", given)?, true)),
+};
+
+/// Shortest job first.
+pub(super) const SJF: Entry = Entry {
+    name: "sjf",
+    title: "shortest job first, without preemption, by what jobs declare",
+    source: "folklore",
+    defaults: defaults::<Parameters>,
+    build: |given| Ok(Shortest::boxed(parameters("sjf", given)?, false)),
+};

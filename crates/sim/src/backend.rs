@@ -1,0 +1,430 @@
+//! The virtual backend: a clock, a heap of things to come, and the truth about every job.
+//!
+//! Progress between events is analytic: rate times time. It checks its own physics with panics, apart
+//! from what the loop believes: a device given twice or a job started while it still runs ends the run.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap};
+use std::sync::Arc;
+
+use trainyard_sched::control::{Action, Backend, Batch, Event, How};
+use trainyard_sched::decide::Abilities;
+use trainyard_sched::model::{Allocation, Attempt, Cluster, JobId, LossPoint, NodeId, NodeState, Span, Time};
+
+use crate::occupancy::Occupancy;
+use crate::physics::{Crowd, Physics};
+use crate::running::{Life, Running};
+use crate::workload::Workload;
+
+/// After so many alarms in a row at which nothing was ordered, with nothing running and nothing to
+/// come, nothing ever will be.
+const IDLE_ALARMS: u32 = 100;
+
+/// The simulated cluster.
+pub struct SimBackend {
+    now: Time,
+    cluster: Cluster,
+    physics: Physics,
+    workload: Workload,
+    /// The next job to arrive.
+    next_arrival: usize,
+    jobs: Vec<Life>,
+    coming: BinaryHeap<Reverse<(Time, u64, Coming)>>,
+    sequence: u64,
+    /// What happened at this very instant and was not yet told.
+    ready: Vec<Event>,
+    occupancy: Occupancy,
+    running: BTreeSet<JobId>,
+    options: Options,
+    idle_alarms: u32,
+}
+
+/// How the virtual world behaves.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What the backend offers.
+    pub abilities: Abilities,
+    /// Node failures and returns, by time.
+    pub node_changes: Vec<(Time, NodeId, NodeState)>,
+    /// When to stop looking.
+    pub horizon: Time,
+    /// How often jobs with a loss curve report; `None` means never.
+    pub report_every: Option<Span>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { abilities: Abilities::ALL, node_changes: Vec::new(), horizon: Time::NEVER, report_every: None }
+    }
+}
+
+/// Something to come. The number tells what has become void.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Coming {
+    NodeChange(u32),
+    Loaded(JobId, Attempt),
+    Saved(JobId, Attempt),
+    Moved(JobId, Attempt),
+    Finished(JobId, u64),
+    Report(JobId, Attempt),
+}
+
+impl SimBackend {
+    /// A cluster on which nothing has happened yet.
+    pub fn new(cluster: Cluster, workload: Workload, physics: Physics, options: Options) -> Self {
+        let mut backend = Self {
+            now: Time::ZERO,
+            occupancy: Occupancy::new(&cluster),
+            jobs: workload.jobs.iter().map(|_| Life::default()).collect(),
+            cluster,
+            physics,
+            workload,
+            next_arrival: 0,
+            coming: BinaryHeap::new(),
+            sequence: 0,
+            ready: Vec::new(),
+            running: BTreeSet::new(),
+            options,
+            idle_alarms: 0,
+        };
+        for i in 0..backend.options.node_changes.len() {
+            let at = backend.options.node_changes[i].0;
+            backend.expect(at, Coming::NodeChange(i as u32));
+        }
+        backend
+    }
+
+    /// The time.
+    pub const fn now(&self) -> Time {
+        self.now
+    }
+
+    /// When the run is cut off.
+    pub const fn horizon(&self) -> Time {
+        self.options.horizon
+    }
+
+    /// How far along the arrivals the run is: jobs that have arrived and jobs in all.
+    pub fn arrivals(&self) -> (usize, usize) {
+        (self.next_arrival, self.workload.jobs.len())
+    }
+
+    /// What every job really holds, for comparison with what is believed.
+    pub fn holdings(&self) -> std::collections::BTreeMap<JobId, Allocation> {
+        let held =
+            |(i, life): (usize, &Life)| life.run.as_ref().map(|run| (JobId(i as u32), run.held.clone()));
+        self.jobs.iter().enumerate().filter_map(held).collect()
+    }
+
+    fn expect(&mut self, at: Time, what: Coming) {
+        self.coming.push(Reverse((at, self.sequence, what)));
+        self.sequence += 1;
+    }
+
+    fn is_void(&self, what: Coming) -> bool {
+        let run = |id: JobId| self.jobs[id.index()].run.as_ref();
+        match what {
+            Coming::NodeChange(_) => false,
+            Coming::Loaded(id, attempt)
+            | Coming::Saved(id, attempt)
+            | Coming::Moved(id, attempt)
+            | Coming::Report(id, attempt) => run(id).is_none_or(|run| {
+                // A job that was told to stop neither comes to training nor goes on.
+                run.attempt != attempt || (run.is_stopping && !matches!(what, Coming::Saved(..)))
+            }),
+            Coming::Finished(id, forecast) => run(id).is_none_or(|run| run.forecast != forecast),
+        }
+    }
+
+    fn next_coming(&mut self) -> Option<Time> {
+        while let Some(Reverse((at, _, what))) = self.coming.peek().copied() {
+            if !self.is_void(what) {
+                return Some(at);
+            }
+            self.coming.pop();
+        }
+        None
+    }
+
+    fn happen(&mut self, what: Coming) {
+        match what {
+            Coming::NodeChange(i) => {
+                let (_, node, state) = self.options.node_changes[i as usize];
+                self.change_node(node, state);
+            }
+            Coming::Loaded(id, _) => self.loaded(id),
+            Coming::Saved(id, attempt) => {
+                let iterations = self.release(id);
+                self.ready.push(Event::Stopped { job: id, attempt, iterations });
+            }
+            Coming::Moved(id, _) => self.moved(id),
+            Coming::Finished(id, _) => self.finished(id),
+            Coming::Report(id, attempt) => self.report(id, attempt),
+        }
+    }
+
+    fn change_node(&mut self, node: NodeId, state: NodeState) {
+        if self.cluster.node(node).state == state {
+            return;
+        }
+        self.cluster.nodes[node.index()].state = state;
+        self.ready.push(Event::NodeChanged { node, state });
+        if state != NodeState::Down {
+            return;
+        }
+        let there = |id: &JobId| self.jobs[id.index()].run.as_ref().is_some_and(|run| run.held.touches(node));
+        for id in self.running.iter().copied().filter(there).collect::<Vec<_>>() {
+            let attempt = self.run(id).attempt;
+            self.advance(id);
+            let kept = self.run(id).saved;
+            self.release(id);
+            self.jobs[id.index()].iterations = kept;
+            self.ready.push(Event::Lost { job: id, attempt, iterations: kept, node: Some(node) });
+        }
+    }
+
+    fn run(&mut self, id: JobId) -> &mut Running {
+        self.jobs[id.index()].run.as_mut().expect("only a job that holds something is asked")
+    }
+
+    fn loaded(&mut self, id: JobId) {
+        let now = self.now;
+        let iterations = self.jobs[id.index()].iterations;
+        self.run(id).begin_training(now, iterations);
+        let speed = self.retime(id);
+        let attempt = self.run(id).attempt;
+        self.ready.push(Event::Started { job: id, attempt, iterations, speed });
+        self.report_later(id);
+        let held = self.run(id).held.clone();
+        self.retime_neighbours(id, &held);
+    }
+
+    fn report_later(&mut self, id: JobId) {
+        let truth = &self.workload.jobs[id.index()].1;
+        if let (Some(every), Some(_)) = (self.options.report_every, truth.curve) {
+            let (at, attempt) = (self.now + every, self.run(id).attempt);
+            self.expect(at, Coming::Report(id, attempt));
+        }
+    }
+
+    fn report(&mut self, id: JobId, attempt: Attempt) {
+        self.advance(id);
+        let truth = &self.workload.jobs[id.index()].1;
+        let curve = truth.curve.expect("only jobs with a curve report");
+        let run = self.jobs[id.index()].run.as_ref().expect("a report of a running job");
+        if run.is_stopping {
+            return;
+        }
+        let loss = LossPoint { iteration: run.iterations, loss: curve.loss(run.iterations), accuracy: None };
+        self.ready.push(Event::Progress {
+            job: id,
+            attempt,
+            iterations: run.iterations,
+            speed: run.per_s,
+            saved: run.saved,
+            loss: Some(loss),
+        });
+        self.report_later(id);
+    }
+
+    fn finished(&mut self, id: JobId) {
+        let attempt = self.run(id).attempt;
+        self.release(id);
+        let outcome = self.workload.jobs[id.index()].1.ending.outcome();
+        self.jobs[id.index()].is_over = true;
+        self.ready.push(Event::Finished { job: id, attempt, outcome });
+    }
+
+    /// Brings a job's iterations up to now.
+    fn advance(&mut self, id: JobId) {
+        let now = self.now;
+        let every = self.workload.jobs[id.index()].1.move_cost.checkpoint_every;
+        self.run(id).advance(now, every);
+    }
+
+    /// Works out a job's speed anew and when it will be done; returns iterations a second.
+    fn retime(&mut self, id: JobId) -> f64 {
+        self.advance(id);
+        let crowd = self.crowd(id);
+        let (job, truth) = &self.workload.jobs[id.index()];
+        let run = self.jobs[id.index()].run.as_mut().expect("only a running job is timed");
+        let per_s = self.physics.iterations_per_s(&self.cluster, job, truth, &run.held, crowd);
+        run.per_s = per_s;
+        run.forecast += 1;
+        let (left, forecast) = (truth.iterations - run.iterations, run.forecast);
+        if per_s > 0.0 {
+            let at = self.now + Span::from_secs_f64((left / per_s).max(0.0));
+            self.expect(at, Coming::Finished(id, forecast));
+        }
+        per_s
+    }
+
+    fn crowd(&self, id: JobId) -> Crowd {
+        if !self.physics.has_neighbours() {
+            return Crowd { flows: 1, sharers: 0 };
+        }
+        let run = self.jobs[id.index()].run.as_ref().expect("only a running job has neighbours");
+        self.occupancy.crowd(id, &run.held, self.physics.shared_links)
+    }
+
+    /// Times the jobs anew that share a node with one that came or went.
+    fn retime_neighbours(&mut self, of: JobId, held: &Allocation) {
+        if !self.physics.has_neighbours() {
+            return;
+        }
+        for id in self.occupancy.neighbours(held) {
+            let training = self.jobs[id.index()].run.as_ref().is_some_and(Running::is_training);
+            if id != of && training {
+                let speed = self.retime(id);
+                let run = self.run(id);
+                let (attempt, iterations, saved) = (run.attempt, run.iterations, run.saved);
+                let (job, loss) = (id, None);
+                self.ready.push(Event::Progress { job, attempt, iterations, speed, saved, loss });
+            }
+        }
+    }
+
+    /// A job leaves its devices; returns its iterations.
+    fn release(&mut self, id: JobId) -> f64 {
+        self.advance(id);
+        let run = self.jobs[id.index()].run.take().expect("only a job that holds something is released");
+        self.jobs[id.index()].iterations = run.iterations;
+        self.occupancy.leave(id, &run.held, &self.workload.jobs[id.index()].0.shape);
+        self.running.remove(&id);
+        self.retime_neighbours(id, &run.held);
+        run.iterations
+    }
+
+    fn start(&mut self, id: JobId, attempt: Attempt, allocation: &Allocation) {
+        let life = &self.jobs[id.index()];
+        assert!(life.run.is_none(), "{id} is started while it still runs");
+        assert!(!life.is_over, "{id} is started after its end");
+        let dead =
+            allocation.nodes().into_iter().find(|node| self.cluster.node(*node).state == NodeState::Down);
+        if dead.is_some() {
+            self.ready.push(Event::StartFailed { job: id, attempt, node: dead });
+            return;
+        }
+        let (job, truth) = &self.workload.jobs[id.index()];
+        self.occupancy.enter(id, allocation, &job.shape);
+        // The first start is part of the job's own time; only going on costs something.
+        let load = if attempt > Attempt(1) { truth.move_cost.load } else { Span::ZERO };
+        let iterations = life.iterations;
+        self.jobs[id.index()].run = Some(Running::new(attempt, allocation.clone(), self.now, iterations));
+        self.running.insert(id);
+        if load == Span::ZERO {
+            self.loaded(id);
+        } else {
+            self.expect(self.now + load, Coming::Loaded(id, attempt));
+        }
+    }
+
+    fn stop(&mut self, id: JobId, attempt: Attempt, how: How) {
+        let current = self.jobs[id.index()].run.as_ref().is_some_and(|run| run.attempt == attempt);
+        if !current || self.run(id).is_stopping {
+            return;
+        }
+        self.advance(id);
+        let cost = self.workload.jobs[id.index()].1.move_cost;
+        let run = self.run(id);
+        run.halt(cost.loses_when_stopped && how == How::Save);
+        if how == How::Finish {
+            self.jobs[id.index()].is_over = true;
+        }
+        let save = if how == How::Save { cost.save } else { Span::ZERO };
+        if save == Span::ZERO {
+            self.happen(Coming::Saved(id, attempt));
+        } else {
+            self.expect(self.now + save, Coming::Saved(id, attempt));
+        }
+    }
+
+    fn resize(&mut self, id: JobId, attempt: Attempt, allocation: &Allocation) {
+        let current = self.jobs[id.index()].run.as_ref();
+        if current.is_none_or(|run| run.attempt != attempt || !run.is_training()) {
+            return;
+        }
+        self.advance(id);
+        let before = self.run(id).held.clone();
+        let shape = self.workload.jobs[id.index()].0.shape.clone();
+        self.occupancy.leave(id, &before, &shape);
+        self.occupancy.enter(id, allocation, &shape);
+        self.run(id).pause(allocation.clone());
+        self.retime_neighbours(id, &before);
+        let load = self.workload.jobs[id.index()].1.move_cost.load;
+        if load == Span::ZERO {
+            self.moved(id);
+        } else {
+            self.expect(self.now + load, Coming::Moved(id, attempt));
+        }
+    }
+
+    /// A job that was paused for a move goes on in its new place.
+    fn moved(&mut self, id: JobId) {
+        self.advance(id);
+        self.run(id).resume();
+        let speed = self.retime(id);
+        let run = self.run(id);
+        let (attempt, iterations, allocation) = (run.attempt, run.iterations, run.held.clone());
+        self.retime_neighbours(id, &allocation);
+        self.ready.push(Event::Resized { job: id, attempt, allocation, iterations, speed });
+    }
+
+    /// Whether nothing will ever happen again unless the policy orders something at an alarm.
+    fn is_quiet(&mut self) -> bool {
+        self.next_arrival == self.workload.jobs.len() && self.running.is_empty()
+    }
+
+    fn arrive_until(&mut self, at: Time) {
+        while let Some((job, _)) = self.workload.jobs.get(self.next_arrival) {
+            if job.submitted > at {
+                break;
+            }
+            self.ready.push(Event::Arrived { job: Arc::clone(job) });
+            self.next_arrival += 1;
+        }
+    }
+}
+
+impl Backend for SimBackend {
+    fn abilities(&self) -> Abilities {
+        self.options.abilities
+    }
+
+    fn wait(&mut self, until: Option<Time>) -> Option<Batch> {
+        if !self.ready.is_empty() {
+            return Some(Batch { at: self.now, events: std::mem::take(&mut self.ready) });
+        }
+        let arrival = self.workload.jobs.get(self.next_arrival).map(|(job, _)| job.submitted);
+        let coming = self.next_coming();
+        if self.is_quiet() && (until.is_none() || self.idle_alarms >= IDLE_ALARMS) {
+            // Nodes may still come back and let a waiting job start; without any such change it is over.
+            coming?;
+        }
+        let next = [arrival, coming, until].into_iter().flatten().min()?;
+        if next > self.options.horizon {
+            self.now = self.options.horizon;
+            return None;
+        }
+        self.idle_alarms = if Some(next) == until { self.idle_alarms + 1 } else { 0 };
+        self.now = self.now.max(next);
+        self.arrive_until(self.now);
+        while self.next_coming().is_some_and(|at| at <= self.now) {
+            let Reverse((_, _, what)) = self.coming.pop().expect("it was just looked at");
+            self.happen(what);
+        }
+        Some(Batch { at: self.now, events: std::mem::take(&mut self.ready) })
+    }
+
+    fn perform(&mut self, action: &Action) {
+        self.idle_alarms = 0;
+        match action {
+            Action::Start { job, attempt, allocation } => self.start(*job, *attempt, allocation),
+            Action::Stop { job, attempt, how } => self.stop(*job, *attempt, *how),
+            Action::Resize { job, attempt, allocation } => self.resize(*job, *attempt, allocation),
+            Action::Merge { job, attempt } => {
+                self.ready.push(Event::Merged { job: *job, attempt: *attempt });
+            }
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! The true speed of a job on an allocation.
+//!
+//! Deliberately absent: jitter and stragglers, and any knowledge of policies.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use trainyard_sched::estimate::{graph_iteration_s, ring_all_reduce_s};
+use trainyard_sched::model::{
+    Allocation, Cluster, GPU, GpuTypeId, Job, Link, NodeId, Parallelism, Placement, SERVER_TASK, TaskId,
+};
+
+use crate::truth::{Speed, Truth};
+
+use super::Locality;
+
+/// Constants of the simulated world. The defaults change nothing: every job goes as its trace says.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Physics {
+    /// Speed by GPU type name, relative to what a job's truth was measured on; 1 where not listed.
+    /// Measured tables know their own types and ignore this.
+    pub gpu_speed: BTreeMap<String, f64>,
+    /// Factor on the speed of a job on several nodes of one rack.
+    pub rack_factor: f64,
+    /// Factor on the speed of a job on several racks.
+    pub cluster_factor: f64,
+    /// How much slower a job gets for each other job on one of its devices: `1 / (1 + x n)`.
+    pub sharing_slowdown: f64,
+    /// Whether jobs on several nodes share the links of their nodes.
+    pub shared_links: bool,
+}
+
+impl Default for Physics {
+    fn default() -> Self {
+        Self {
+            gpu_speed: BTreeMap::new(),
+            rack_factor: 1.0,
+            cluster_factor: 1.0,
+            sharing_slowdown: 0.0,
+            shared_links: false,
+        }
+    }
+}
+
+/// Who else is on the nodes of a job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Crowd {
+    /// Jobs on several nodes that use the link of the job's busiest node, itself included.
+    pub flows: u32,
+    /// Other jobs on the job's most shared device.
+    pub sharers: u32,
+}
+
+impl Physics {
+    /// Whether the speed of a job depends on its neighbours.
+    pub fn has_neighbours(&self) -> bool {
+        self.shared_links || self.sharing_slowdown > 0.0
+    }
+
+    /// Iterations a second of a job on an allocation. Zero if it makes no progress there.
+    pub fn iterations_per_s(
+        &self,
+        cluster: &Cluster,
+        job: &Job,
+        truth: &Truth,
+        held: &Allocation,
+        crowd: Crowd,
+    ) -> f64 {
+        let copies = held.copies();
+        if copies > 1 {
+            // Copies train side by side; each does its own iterations.
+            return split_by_copy(held)
+                .iter()
+                .map(|copy| self.iterations_per_s(cluster, job, truth, copy, crowd))
+                .sum();
+        }
+        let per_s = match &job.shape {
+            Parallelism::TaskGraph(_) => self.graph_speed(cluster, job, held, crowd),
+            Parallelism::DataParallel(_) => self.gang_speed(cluster, truth, held, crowd),
+        };
+        let shared = 1.0 + self.sharing_slowdown * f64::from(crowd.sharers);
+        per_s * self.distance_factor(cluster, held) / shared
+    }
+
+    fn gang_speed(&self, cluster: &Cluster, truth: &Truth, held: &Allocation, crowd: Crowd) -> f64 {
+        let (workers, servers) = (held.workers(), held.count_of(SERVER_TASK));
+        let base = match &truth.speed {
+            Speed::Fixed { iteration, workers: reference } => {
+                f64::from(workers) / (f64::from((*reference).max(1)) * iteration.as_secs_f64())
+            }
+            Speed::Function(function) => function.iterations_per_s(workers, servers),
+            Speed::Table { table, row } => {
+                let gpus = (held.gpu_milli() / GPU) as u32;
+                let locality = locality(cluster, held);
+                let each = gpu_types(cluster, held).into_iter().map(|gpu_type| {
+                    let name = &cluster.gpu_types[gpu_type.index()].name;
+                    table.per_s(*row, name, gpus, locality).unwrap_or(0.0)
+                });
+                // A gang goes at the pace of its slowest part.
+                return with_all_reduce(each.fold(f64::INFINITY, f64::min), cluster, truth, held, crowd);
+            }
+        };
+        let slowest = gpu_types(cluster, held)
+            .into_iter()
+            .map(|gpu_type| &*cluster.gpu_types[gpu_type.index()].name)
+            .map(|name| self.gpu_speed.get(name).copied().unwrap_or(1.0))
+            .fold(f64::INFINITY, f64::min);
+        let slowest = if slowest.is_finite() { slowest } else { 1.0 };
+        with_all_reduce(base * slowest, cluster, truth, held, crowd)
+    }
+
+    /// A graph makes progress only with a complete replica; with some of them complete it goes on at that
+    /// fraction of its speed (MLFS specification, section 1.8, step 5).
+    fn graph_speed(&self, cluster: &Cluster, job: &Job, held: &Allocation, crowd: Crowd) -> f64 {
+        let Parallelism::TaskGraph(graph) = &job.shape else { return 0.0 };
+        let node_of = |task: usize| {
+            let is = |p: &&Placement| p.task == TaskId(task as u32);
+            held.placements().iter().find(is).map(|p| p.node)
+        };
+        let placed: Vec<Option<NodeId>> = (0..graph.tasks.len()).map(node_of).collect();
+        let mut replicas: BTreeMap<Option<u32>, bool> = BTreeMap::new();
+        for (task, node) in graph.tasks.iter().zip(&placed) {
+            *replicas.entry(task.replica).or_insert(true) &= node.is_some();
+        }
+        if replicas.remove(&None) == Some(false) {
+            return 0.0;
+        }
+        let all = replicas.len().max(1) as f64;
+        let complete = replicas.values().filter(|complete| **complete).count() as f64;
+        let complete = if replicas.is_empty() { 1.0 } else { complete };
+        let transfer = |edge: usize| {
+            let edge = graph.edges[edge];
+            match (placed[edge.from.index()], placed[edge.to.index()]) {
+                (Some(a), Some(b)) if a != b => {
+                    let link = cluster.links.between(cluster.node(a), cluster.node(b));
+                    link.transfer_s(edge.bytes as f64 * f64::from(crowd.flows.max(1)))
+                }
+                _ => 0.0,
+            }
+        };
+        let present = |task: usize| if placed[task].is_some() { 1.0 } else { 0.0 };
+        let seconds = graph_iteration_s(graph, present, transfer);
+        if seconds > 0.0 { complete / all / seconds } else { 0.0 }
+    }
+
+    fn distance_factor(&self, cluster: &Cluster, held: &Allocation) -> f64 {
+        match locality(cluster, held) {
+            Locality::Node => 1.0,
+            Locality::Rack => self.rack_factor,
+            Locality::Cluster => self.cluster_factor,
+        }
+    }
+}
+
+fn split_by_copy(held: &Allocation) -> Vec<Allocation> {
+    held.placements().chunk_by(|a, b| a.copy == b.copy).map(|copy| Allocation::new(copy.to_vec())).collect()
+}
+
+fn gpu_types(cluster: &Cluster, held: &Allocation) -> Vec<GpuTypeId> {
+    let with_gpus = held.placements().iter().filter(|p| p.gpus.devices != 0);
+    let mut types: Vec<GpuTypeId> = with_gpus.filter_map(|p| cluster.node(p.node).gpu_type).collect();
+    types.sort_unstable();
+    types.dedup();
+    types
+}
+
+/// How far apart the parts of an allocation are.
+pub(crate) fn locality(cluster: &Cluster, held: &Allocation) -> Locality {
+    let placements = held.placements();
+    let Some(first) = placements.first() else { return Locality::Node };
+    if placements.iter().all(|p| p.node == first.node) {
+        return Locality::Node;
+    }
+    let rack = cluster.node(first.node).rack;
+    let one_rack = placements.iter().all(|p| cluster.node(p.node).rack == rack);
+    if one_rack { Locality::Rack } else { Locality::Cluster }
+}
+
+/// Adds the time to bring gradients together over the nodes of the job.
+fn with_all_reduce(per_s: f64, cluster: &Cluster, truth: &Truth, held: &Allocation, crowd: Crowd) -> f64 {
+    if truth.gradient_bytes <= 0.0 || per_s <= 0.0 {
+        return per_s;
+    }
+    let link: Link = match locality(cluster, held) {
+        Locality::Node => return per_s,
+        Locality::Rack => cluster.links.rack,
+        Locality::Cluster => cluster.links.cluster,
+    };
+    let nodes = held.nodes().len() as u32;
+    1.0 / (1.0 / per_s + ring_all_reduce_s(truth.gradient_bytes, nodes, link, crowd.flows))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use trainyard_sched::model::{
+        CopyId, Declared, Edge, Goals, GpuSet, JobId, MoveCost, Resources, Span, Task, TaskGraph, TenantId,
+        Time, WORKER_TASK, Wanted,
+    };
+
+    fn job(shape: Parallelism) -> Job {
+        Job {
+            id: JobId(0),
+            name: "job".into(),
+            tenant: TenantId(0),
+            model: None,
+            submitted: Time::ZERO,
+            shape,
+            wanted: Wanted::default(),
+            goals: Goals::default(),
+            declared: Declared::default(),
+            move_cost: MoveCost::default(),
+        }
+    }
+
+    fn on(nodes: &[(u32, u32)]) -> Allocation {
+        let placement = |(node, count): &(u32, u32)| Placement {
+            copy: CopyId(0),
+            task: WORKER_TASK,
+            node: NodeId(*node),
+            count: *count,
+            gpus: GpuSet::whole((1 << count) - 1),
+        };
+        Allocation::new(nodes.iter().map(placement).collect())
+    }
+
+    fn speed(physics: &Physics, cluster: &Cluster, truth: &Truth, held: &Allocation, flows: u32) -> f64 {
+        let gang = job(Parallelism::gang(held.workers()));
+        physics.iterations_per_s(cluster, &gang, truth, held, Crowd { flows, sharers: 0 })
+    }
+
+    #[test]
+    fn a_job_goes_as_its_trace_says_unless_told_otherwise() {
+        let cluster = Cluster::uniform(2, 8, "v100");
+        let truth = Truth::lasting(Span::from_secs(100), 4);
+        let physics = Physics::default();
+        assert_eq!(speed(&physics, &cluster, &truth, &on(&[(0, 4)]), 0), 1.0);
+        assert_eq!(speed(&physics, &cluster, &truth, &on(&[(0, 2), (1, 2)]), 0), 1.0);
+        assert_eq!(speed(&physics, &cluster, &truth, &on(&[(0, 8)]), 0), 2.0);
+    }
+
+    #[test]
+    fn type_distance_and_the_slowest_part_set_the_pace() {
+        let mut cluster = Cluster::uniform(2, 8, "v100");
+        cluster.add(1, 8, "k80");
+        cluster.nodes[1].rack = trainyard_sched::model::RackId(1);
+        let physics = Physics {
+            gpu_speed: BTreeMap::from([("k80".to_owned(), 0.25)]),
+            rack_factor: 0.9,
+            cluster_factor: 0.5,
+            ..Physics::default()
+        };
+        let truth = Truth::lasting(Span::from_secs(100), 4);
+        assert_eq!(speed(&physics, &cluster, &truth, &on(&[(2, 4)]), 0), 0.25);
+        assert_eq!(speed(&physics, &cluster, &truth, &on(&[(0, 2), (2, 2)]), 0), 0.25 * 0.9);
+        assert_eq!(speed(&physics, &cluster, &truth, &on(&[(0, 2), (1, 2)]), 0), 0.5);
+    }
+
+    #[test]
+    fn gradients_cross_the_link_and_neighbours_share_it() {
+        let mut cluster = Cluster::uniform(2, 8, "v100");
+        cluster.links.rack = Link { bytes_per_s: 1_000_000, delay: Span::ZERO };
+        let mut truth = Truth::lasting(Span::from_secs(100), 4);
+        truth.gradient_bytes = 1e6;
+        let physics = Physics::default();
+        assert_eq!(speed(&physics, &cluster, &truth, &on(&[(0, 4)]), 1), 1.0);
+        assert_eq!(speed(&physics, &cluster, &truth, &on(&[(0, 2), (1, 2)]), 1), 0.5);
+        assert_eq!(speed(&physics, &cluster, &truth, &on(&[(0, 2), (1, 2)]), 3), 0.25);
+    }
+
+    #[test]
+    fn a_measured_table_knows_types_sizes_and_distance() {
+        let mut table = crate::physics::ThroughputTable::default();
+        let row = table.intern("resnet");
+        table.insert(row, "v100", 4, false, 8.0);
+        table.insert(row, "v100", 4, true, 5.0);
+        let mut truth = Truth::lasting(Span::from_secs(100), 4);
+        truth.speed = Speed::Table { table: Arc::new(table), row };
+        let cluster = Cluster::uniform(2, 8, "v100");
+        let physics = Physics::default();
+        assert_eq!(speed(&physics, &cluster, &truth, &on(&[(0, 4)]), 0), 8.0);
+        assert_eq!(speed(&physics, &cluster, &truth, &on(&[(0, 2), (1, 2)]), 0), 5.0);
+        assert_eq!(speed(&physics, &cluster, &truth, &on(&[(0, 2)]), 0), 0.0, "not measured");
+    }
+
+    #[test]
+    fn a_graph_needs_a_complete_replica() {
+        let task = |replica| Task {
+            demand: Resources::gpus(1),
+            parameters: 1,
+            replica: Some(replica),
+            compute_s: 1.0,
+        };
+        let edge = |from, to| Edge { from: TaskId(from), to: TaskId(to), bytes: 1_000_000 };
+        let graph = TaskGraph {
+            tasks: vec![task(0), task(0), task(1), task(1)],
+            edges: vec![edge(0, 1), edge(2, 3)],
+            partial: true,
+        };
+        let graph_job = job(Parallelism::TaskGraph(graph));
+        let mut cluster = Cluster::uniform(2, 8, "v100");
+        cluster.links.rack = Link { bytes_per_s: 1_000_000, delay: Span::ZERO };
+        let truth = Truth::lasting(Span::from_secs(100), 1);
+        let held = |tasks: &[(u32, u32)]| {
+            let placement = |(task, node): &(u32, u32)| Placement {
+                copy: CopyId(0),
+                task: TaskId(*task),
+                node: NodeId(*node),
+                count: 1,
+                gpus: GpuSet::whole(1 << task),
+            };
+            Allocation::new(tasks.iter().map(placement).collect())
+        };
+        let per_s = |tasks: &[(u32, u32)]| {
+            let physics = Physics::default();
+            physics.iterations_per_s(&cluster, &graph_job, &truth, &held(tasks), Crowd::default())
+        };
+        assert_eq!(per_s(&[(0, 0), (1, 0), (2, 0), (3, 0)]), 0.5);
+        assert_eq!(per_s(&[(0, 0), (1, 0)]), 0.25, "one of two replicas");
+        assert_eq!(per_s(&[(0, 0), (2, 0)]), 0.0, "no replica is complete");
+        assert_eq!(per_s(&[(0, 0), (1, 1), (2, 0), (3, 0)]), 1.0 / 3.0, "an edge crosses the link");
+    }
+}

@@ -1,0 +1,127 @@
+//! The true life of one job: how far it is, and what is saved.
+
+use trainyard_sched::model::{Allocation, Attempt, Span, Time};
+
+/// One job, from its arrival to its end.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Life {
+    /// Iterations that the next start begins from.
+    pub(crate) iterations: f64,
+    /// What it holds now.
+    pub(crate) run: Option<Running>,
+    pub(crate) is_over: bool,
+}
+
+/// One attempt of a job.
+#[derive(Clone, Debug)]
+pub(crate) struct Running {
+    pub(crate) attempt: Attempt,
+    pub(crate) held: Allocation,
+    pub(crate) iterations: f64,
+    /// Iterations a second since `as_of`; 0 while it loads or saves.
+    pub(crate) per_s: f64,
+    as_of: Time,
+    /// When training began; checkpoints are counted from here.
+    began: Option<Time>,
+    pub(crate) saved: f64,
+    pub(crate) is_stopping: bool,
+    is_paused: bool,
+    /// Counts the forecasts of its end, so that older ones are void.
+    pub(crate) forecast: u64,
+}
+
+impl Running {
+    pub(crate) fn new(attempt: Attempt, held: Allocation, now: Time, iterations: f64) -> Self {
+        Self {
+            attempt,
+            held,
+            iterations,
+            per_s: 0.0,
+            as_of: now,
+            began: None,
+            saved: iterations,
+            is_stopping: false,
+            is_paused: false,
+            forecast: 0,
+        }
+    }
+
+    pub(crate) const fn is_training(&self) -> bool {
+        self.began.is_some() && !self.is_stopping && !self.is_paused
+    }
+
+    pub(crate) fn begin_training(&mut self, now: Time, iterations: f64) {
+        self.iterations = iterations;
+        self.saved = iterations;
+        self.as_of = now;
+        self.began = Some(now);
+    }
+
+    /// Carries the iterations on to `now`, with the checkpoints on the way.
+    pub(crate) fn advance(&mut self, now: Time, checkpoint_every: Option<Span>) {
+        let passed = now.since(self.as_of).as_secs_f64();
+        if let (Some(every), Some(began)) = (checkpoint_every, self.began) {
+            let every = every.0.max(1);
+            let last = began + Span(now.since(began).0 / every * every);
+            if last > self.as_of {
+                let at_checkpoint = self.iterations + self.per_s * last.since(self.as_of).as_secs_f64();
+                self.saved = self.saved.max(at_checkpoint);
+            }
+        }
+        self.iterations += self.per_s * passed;
+        self.as_of = now;
+    }
+
+    /// Training stops for a while; the job already holds what it will go on with.
+    pub(crate) fn pause(&mut self, held: Allocation) {
+        self.held = held;
+        self.per_s = 0.0;
+        self.is_paused = true;
+        self.forecast += 1;
+    }
+
+    /// Training may go on.
+    pub(crate) const fn resume(&mut self) {
+        self.is_paused = false;
+    }
+
+    /// Training ends here; what is not saved may be lost with it.
+    pub(crate) fn halt(&mut self, loses_unsaved: bool) {
+        if loses_unsaved {
+            self.iterations = self.saved;
+        }
+        self.saved = self.iterations;
+        self.per_s = 0.0;
+        self.is_stopping = true;
+        self.forecast += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checkpoints_are_taken_on_the_way() {
+        let mut run = Running::new(Attempt(1), Allocation::NONE, Time::from_secs(100), 7.0);
+        run.begin_training(Time::from_secs(100), 7.0);
+        run.per_s = 2.0;
+        run.advance(Time::from_secs(125), Some(Span::from_secs(10)));
+        assert_eq!((run.iterations, run.saved), (57.0, 47.0));
+        run.advance(Time::from_secs(129), Some(Span::from_secs(10)));
+        assert_eq!((run.iterations, run.saved), (65.0, 47.0));
+        run.halt(true);
+        assert_eq!(run.iterations, 47.0);
+    }
+
+    #[test]
+    fn without_checkpoints_only_the_start_is_safe() {
+        let mut run = Running::new(Attempt(1), Allocation::NONE, Time::ZERO, 3.0);
+        run.begin_training(Time::ZERO, 3.0);
+        run.per_s = 1.0;
+        run.advance(Time::from_secs(50), None);
+        assert_eq!((run.iterations, run.saved), (53.0, 3.0));
+        run.halt(false);
+        assert_eq!((run.iterations, run.saved), (53.0, 53.0));
+    }
+}
