@@ -1,5 +1,8 @@
 //! Trainyard's virtual backend: what jobs really do, how fast machines really are, and where jobs come from.
 
+pub mod cluster;
+pub mod generate;
 pub mod physics;
+pub mod trace;
 pub mod truth;
 pub mod workload;
