@@ -8,7 +8,7 @@ use rand_distr::{Distribution, StandardNormal};
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::SeedableRng;
 use trainyard_sched::model::{
-    Declared, Goals, GpuTypeId, GpuTypeSet, Job, JobId, ModelId, MoveCost, Parallelism, Seed, TenantId,
+    Declared, Goals, GpuTypeId, GpuTypeSet, Job, JobId, ModelId, MoveCost, Parallelism, Seed, Span, TenantId,
     Tenants, Time, Wanted,
 };
 
@@ -39,6 +39,8 @@ pub(crate) struct Draft<'a> {
     pub(crate) goals: Goals,
     /// What it really is.
     pub(crate) truth: Truth,
+    /// The time of one iteration on the smallest gang, where the truth does not give it.
+    pub(crate) iteration: Option<Span>,
     /// What the trace says that its owner claimed; else it is made from the truth.
     pub(crate) declared: Option<Declared>,
     /// What moving costs, where the trace says so.
@@ -57,6 +59,7 @@ impl Draft<'_> {
             wanted: Wanted::default(),
             goals: Goals::default(),
             truth,
+            iteration: None,
             declared: None,
             move_cost: None,
         }
@@ -179,7 +182,7 @@ impl<'o> Import<'o> {
             tenant: TenantId(self.tenants.intern(tenant)),
             model: (!draft.model.is_empty()).then(|| ModelId(self.models.intern(draft.model))),
             submitted: draft.submitted,
-            declared: draft.declared.unwrap_or_else(|| honest(&truth, &draft.shape)),
+            declared: draft.declared.unwrap_or_else(|| honest(&truth, &draft.shape, draft.iteration)),
             shape: draft.shape,
             wanted: draft.wanted,
             goals: draft.goals,
@@ -358,8 +361,9 @@ pub(crate) fn declare(job: &mut Job, declaring: Declaring, seed: Seed) {
 }
 
 /// What an honest owner declares: the time of one iteration belongs to the smallest gang.
-fn honest(truth: &Truth, shape: &Parallelism) -> Declared {
+fn honest(truth: &Truth, shape: &Parallelism, iteration: Option<Span>) -> Declared {
     let mut declared = Workload::honest(truth);
+    declared.iteration = iteration.or(declared.iteration);
     if let (Speed::Fixed { iteration, workers }, Some(job)) = (&truth.speed, shape.data_parallel())
         && *workers != job.workers.min
     {

@@ -3,9 +3,12 @@
 
 mod error;
 mod fields;
+mod gavel;
 mod import;
 mod lines;
 mod sia_philly;
+mod sia_workload;
+mod tiresias;
 
 use std::io::Read;
 use std::path::Path;
@@ -84,7 +87,7 @@ pub struct Column {
 }
 
 /// All formats; the first whose header fits is used.
-pub const FORMATS: &[Format] = &[sia_philly::FORMAT];
+pub const FORMATS: &[Format] = &[sia_philly::FORMAT, sia_workload::FORMAT, tiresias::FORMAT, gavel::FORMAT];
 
 /// Reads a trace from a file, plain or gzip.
 pub fn read(path: &Path, options: &Options) -> Result<Workload, TraceError> {
@@ -130,9 +133,13 @@ fn choose(lines: &mut Lines<'_>, options: &Options) -> Result<&'static Format, T
     })
 }
 
+/// The names in a comma-separated header.
+fn header_names(head: &str) -> impl Iterator<Item = String> {
+    head.split(',').map(|name| name.trim().trim_matches('"').trim().to_owned())
+}
+
 /// Whether a comma-separated header has all these columns.
 fn header_has(head: &str, columns: &[&str]) -> bool {
-    let plain = |name: &str| name.trim().trim_matches('"').trim().to_owned();
-    let found: Vec<String> = head.split(',').map(plain).collect();
+    let found: Vec<String> = header_names(head).collect();
     columns.iter().all(|column| found.iter().any(|name| name == column))
 }
