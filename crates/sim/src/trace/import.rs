@@ -155,6 +155,12 @@ impl<'o> Import<'o> {
         self.report.find(Done::Assumed, what, None);
     }
 
+    /// Says that something was assumed about the row at `line`.
+    pub(crate) fn assume_of_row(&mut self, line: u64, problem: Problem) {
+        let place = problem.place(&self.file, line);
+        self.report.find(Done::Assumed, problem.what, Some(place));
+    }
+
     /// Counts a row and keeps it or says why not.
     pub(crate) fn row(&mut self, line: u64, bytes: &[u8], row: Result<Draft<'_>, Problem>) {
         self.report.rows += 1;

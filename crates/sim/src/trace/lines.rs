@@ -105,11 +105,6 @@ impl<'a> Lines<'a> {
         &self.file
     }
 
-    /// The number of the line that was given out last.
-    pub(crate) const fn number(&self) -> u64 {
-        self.number
-    }
-
     /// The next line that is not blank.
     pub(crate) fn next(&mut self) -> Result<Option<Line<'_>>, TraceError> {
         if std::mem::take(&mut self.again) {

@@ -6,9 +6,11 @@ mod fields;
 mod gavel;
 mod import;
 mod lines;
+mod native;
 mod sia_philly;
 mod sia_workload;
 mod tiresias;
+mod write;
 
 use std::io::Read;
 use std::path::Path;
@@ -17,6 +19,7 @@ use std::sync::Arc;
 use trainyard_sched::model::{MoveCost, Seed, Time};
 
 pub use error::TraceError;
+pub use write::{WriteError, write_csv};
 
 use crate::physics::ThroughputTable;
 use crate::workload::Workload;
@@ -87,7 +90,8 @@ pub struct Column {
 }
 
 /// All formats; the first whose header fits is used.
-pub const FORMATS: &[Format] = &[sia_philly::FORMAT, sia_workload::FORMAT, tiresias::FORMAT, gavel::FORMAT];
+pub const FORMATS: &[Format] =
+    &[native::CSV, native::JSON, sia_philly::FORMAT, sia_workload::FORMAT, tiresias::FORMAT, gavel::FORMAT];
 
 /// Reads a trace from a file, plain or gzip.
 pub fn read(path: &Path, options: &Options) -> Result<Workload, TraceError> {
