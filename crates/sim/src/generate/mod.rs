@@ -39,6 +39,8 @@ pub struct Parameters {
     /// The GPU time that is asked for, as a part of the GPU time that a cluster has while jobs arrive. With
     /// `jobs` and `days` as well, run times are scaled to meet it.
     pub load: Option<Load>,
+    /// Tenants that are known before, usually the cluster's; the preset's own are added.
+    pub tenants: Tenants,
     /// What jobs declare about their length.
     pub declared: Declaring,
     /// What moving costs each job.
@@ -63,6 +65,7 @@ impl Default for Parameters {
             jobs: None,
             days: None,
             load: None,
+            tenants: Tenants::default(),
             declared: Declaring::Exact,
             move_cost: MoveCost::default(),
         }
@@ -287,10 +290,8 @@ fn assemble(
     let (mut owners, mut endings) = (branch(seed, "tenants"), branch(seed, "endings"));
     let owner_shares = Shares::new(preset.tenants.iter().map(|(_, share)| *share));
     let ending_shares = Shares::new(preset.endings.iter().copied());
-    let mut tenants = Tenants::default();
-    for (name, _) in preset.tenants {
-        tenants.intern(name);
-    }
+    let mut tenants = parameters.tenants.clone();
+    let owner_ids: Vec<TenantId> = preset.tenants.iter().map(|(name, _)| tenants.intern(name)).collect();
     let job = |(i, (draw, submitted)): (usize, (&Draw, Time))| {
         let duration = Span::from_secs_f64(draw.duration_s).max(Span(1));
         let mut truth = Truth::lasting(duration, draw.gpus);
@@ -299,7 +300,7 @@ fn assemble(
         let mut job = Job {
             id: JobId(i as u32),
             name: format!("{}-{}", preset.name, i + 1).into(),
-            tenant: TenantId(owner_shares.pick(&mut owners) as u32),
+            tenant: owner_ids[owner_shares.pick(&mut owners)],
             model: None,
             submitted,
             shape: Parallelism::gang(draw.gpus),

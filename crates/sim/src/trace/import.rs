@@ -9,7 +9,7 @@ use rand_pcg::Pcg64;
 use rand_pcg::rand_core::SeedableRng;
 use trainyard_sched::model::{
     Declared, Goals, GpuTypeId, GpuTypeSet, Job, JobId, ModelId, MoveCost, Parallelism, Seed, Span, TenantId,
-    Tenants, Time, Wanted,
+    Time, Wanted,
 };
 
 use super::error::{TraceError, nearest};
@@ -106,16 +106,16 @@ impl Names {
         if self.list.get(self.last as usize).is_some_and(|last| last == name) {
             return self.last;
         }
-        self.last = match self.numbers.get(name) {
-            Some(number) => *number,
-            None => {
-                let number = self.list.len() as u32;
-                self.list.push(name.to_owned());
-                self.numbers.insert(name.to_owned(), number);
-                number
-            }
-        };
+        self.last = self.numbers.get(name).copied().unwrap_or_else(|| self.push(name));
         self.last
+    }
+
+    /// Adds a name at the end; of equal names the first is found.
+    fn push(&mut self, name: &str) -> u32 {
+        let number = self.list.len() as u32;
+        self.list.push(name.to_owned());
+        self.numbers.entry(name.to_owned()).or_insert(number);
+        number
     }
 }
 
@@ -130,13 +130,17 @@ impl<'o> Import<'o> {
     /// Nothing yet.
     pub(crate) fn new(file: &str, format: &str, options: &'o Options) -> Self {
         let source = format!("{file} ({format})");
+        let mut tenants = Names::default();
+        for (_, tenant) in options.tenants.iter() {
+            tenants.push(&tenant.name);
+        }
         Self {
             options,
             report: ImportReport { source, ..ImportReport::default() },
             file: file.to_owned(),
             jobs: Vec::new(),
             origins: Vec::new(),
-            tenants: Names::default(),
+            tenants,
             models: Names::default(),
             gpu_types: options.gpu_types.clone(),
             named: false,
@@ -242,8 +246,8 @@ impl<'o> Import<'o> {
             return Err(TraceError::NothingKept { file: self.file, rows: self.report.rows, first });
         }
         self.report.kept = self.jobs.len() as u64;
-        let mut tenants = Tenants::default();
-        for name in &self.tenants.list {
+        let mut tenants = self.options.tenants.clone();
+        for name in self.tenants.list.iter().skip(tenants.len()) {
             tenants.intern(name);
         }
         let mut workload = Workload {

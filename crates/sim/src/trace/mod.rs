@@ -16,7 +16,7 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
-use trainyard_sched::model::{MoveCost, Seed, Time};
+use trainyard_sched::model::{MoveCost, Seed, Tenants, Time};
 
 pub use error::TraceError;
 pub use write::{WriteError, write_csv};
@@ -24,9 +24,10 @@ pub use write::{WriteError, write_csv};
 use crate::physics::ThroughputTable;
 use crate::workload::Workload;
 pub(crate) use error::nearest;
+pub(crate) use fields::{Header, Problem, Splitter, time_s};
 use import::Import;
 pub(crate) use import::declare;
-use lines::Lines;
+pub(crate) use lines::Lines;
 
 /// How a trace is to be read.
 #[derive(Clone, Debug, Default)]
@@ -45,6 +46,8 @@ pub struct Options {
     pub jobs: Option<usize>,
     /// The GPU types of the cluster in the order of their ids. While empty, types are numbered as they appear.
     pub gpu_types: Vec<Arc<str>>,
+    /// Tenants that are known before, usually the cluster's; those that only the trace names are added.
+    pub tenants: Tenants,
     /// The throughputs that Gavel's job types refer to; `None` means Gavel's own.
     pub throughputs: Option<Arc<ThroughputTable>>,
     /// The name of the format, where it should not be recognised by content.
