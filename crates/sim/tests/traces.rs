@@ -223,6 +223,8 @@ fn change() -> impl Strategy<Value = (prop::sample::Index, usize, &'static [u8])
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+
     #[test]
     fn random_bytes_never_make_a_reader_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
         read_with_everything(&bytes);
