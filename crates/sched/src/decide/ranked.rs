@@ -200,6 +200,11 @@ impl<K: Rank> Ranked<K> {
         self.explain_news(manner.rule);
     }
 
+    /// The jobs that are new to the queue, for a policy that explains them itself.
+    pub fn take_news(&mut self) -> Vec<JobId> {
+        std::mem::take(&mut self.news)
+    }
+
     /// Says why jobs that are new to the queue are still there.
     pub fn explain_news(&mut self, rule: Rule) {
         let news = std::mem::take(&mut self.news);
@@ -282,7 +287,10 @@ impl<K: Rank> Ranked<K> {
             let view = seen.job(victim).expect("a running job is in the snapshot");
             self.forget(victim);
             let key = rank(view, false);
-            assert!((key, victim) > (waiting.key, waiting.job.id), "{victim} must stay behind who took from it");
+            assert!(
+                (key, victim) > (waiting.key, waiting.job.id),
+                "{victim} must stay behind who took from it"
+            );
             self.queue.insert(key, &view.job);
             walk.meet(&self.queue, victim);
             self.plan.say(victim, Verdict::Yield(Reason::Outranked { by: waiting.job.id }));
