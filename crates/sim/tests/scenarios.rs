@@ -196,12 +196,8 @@ impl JobLine {
     fn job(&self, cluster: &Cluster, tenants: &Tenants) -> (Arc<Job>, Truth) {
         let workers = self.workers.unwrap_or(self.gpus.max(1));
         let gpu_milli = self.gpu_milli.unwrap_or(if self.gpus > 0 { GPU } else { 0 });
-        let worker = Resources {
-            gpu_milli,
-            cpu_milli: self.cpus * GPU,
-            memory_bytes: self.memory,
-            ..Resources::NONE
-        };
+        let worker =
+            Resources { gpu_milli, cpu_milli: self.cpus * GPU, memory_bytes: self.memory, ..Resources::NONE };
         let mut truth = Truth::lasting(Span::from_secs(self.duration), workers);
         truth.move_cost = MoveCost {
             save: Span::from_secs(self.save),
@@ -294,7 +290,8 @@ fn run_scenario(scenario: &Scenario, policy: &str) -> String {
     }
     let mut text = format!("{policy}\n");
     for row in metrics.rows() {
-        let seconds = |time: Option<Time>| time.map_or_else(|| "-".to_owned(), |t| format!("{}", t.as_secs_f64()));
+        let seconds =
+            |time: Option<Time>| time.map_or_else(|| "-".to_owned(), |t| format!("{}", t.as_secs_f64()));
         let _ = write!(text, "  {} start {} end {}", row.name, seconds(row.started), seconds(row.ended));
         if row.preemptions + row.migrations > 0 {
             let _ = write!(text, " preempted {} moved {}", row.preemptions, row.migrations);

@@ -65,7 +65,7 @@ impl Plan {
         self.before.clear();
         self.evicted.clear();
         self.at = seen.at;
-        let in_step = self.following.is_some_and(|number| number + 1 == seen.number);
+        let in_step = self.is_in_step(seen);
         self.following = Some(seen.number);
         if !in_step {
             return self.rebuild(seen);
@@ -77,6 +77,11 @@ impl Plan {
             self.adopt(*id, seen.job(*id));
         }
         News { rebuilt: false, jobs: seen.changed.jobs.clone() }
+    }
+
+    /// Whether the snapshot follows the one that the plan knows, so that only what changed matters.
+    pub fn is_in_step(&self, seen: &Snapshot) -> bool {
+        self.following.is_some_and(|number| number + 1 == seen.number)
     }
 
     fn rebuild(&mut self, seen: &Snapshot) -> News {

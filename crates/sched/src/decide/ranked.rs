@@ -101,6 +101,15 @@ impl<K: Rank> Ranked<K> {
         news.jobs
     }
 
+    /// The jobs that [`Self::follow`] will look at.
+    pub fn would_follow(&self, seen: &Snapshot) -> Vec<JobId> {
+        if self.plan.is_in_step(seen) {
+            seen.changed.jobs.clone()
+        } else {
+            seen.jobs.keys().copied().collect()
+        }
+    }
+
     fn forget(&mut self, id: JobId) {
         self.queue.remove(id);
         if let Some(rank) = self.ranks.remove(&id) {

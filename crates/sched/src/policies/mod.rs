@@ -2,11 +2,13 @@
 
 mod fifo;
 mod srtf;
+mod tiresias;
 
 use crate::decide::{Entry, ParameterError, Policy, similar};
 
 /// Every policy there is.
-pub const ALL: &[&Entry] = &[&fifo::FIFO, &fifo::FIFO_SKIP, &fifo::YARN_CS, &srtf::SRTF, &srtf::SJF];
+pub const ALL: &[&Entry] =
+    &[&fifo::FIFO, &fifo::FIFO_SKIP, &fifo::YARN_CS, &srtf::SRTF, &srtf::SJF, &tiresias::ENTRY];
 
 /// The entry with this name.
 pub fn find(name: &str) -> Result<&'static Entry, ParameterError> {

@@ -1,0 +1,462 @@
+//! Tiresias: least attained service in bands, for jobs whose length nobody knows.
+//!
+//! # Idea
+//! A job's *attained service* is its GPUs times the time that it held them. Jobs begin in band 0 and sink
+//! a band when their service passes its threshold. Lower bands go first; inside a band running jobs stay
+//! ahead of waiting ones, in the order in which they began. So short jobs pass long ones without anybody
+//! declaring anything. The Gittins variant orders each band by the chance of ending soon, learnt from
+//! the service of past jobs.
+//!
+//! # Source
+//! Gu et al., Tiresias, NSDI 2019, sections 3.2 and 3.3; `dlas-gpu` and `dlas-gpu-gittins` in its code.
+//!
+//! # What it sees
+//! Attained service only; never what jobs declare.
+//!
+//! # Parameters
+//! `thresholds_gpu_s`: upper ends of the bands but the last. `promote`: a waiting job that waited this
+//! many times as long as it ran (both since it was last in band 0) returns to band 0; 0 is never.
+//! `variant`: `las` or `gittins`. `history_gpu_s`: sorted service of past jobs, for the index.
+//! `quantum_gpu_s`: the look-ahead of the index. `placement`: the rule. `timing`: `exact` wakes when a
+//! threshold is crossed; `as_coded` follows the public simulator, which computes the crossing without
+//! multiplying the executed time by the GPUs and so can be late. `index`: `textbook` counts the
+//! service that remains, `as_coded` the whole service.
+//!
+//! # Where we differ
+//! Two bands at 3600 GPU-seconds by default: the paper says that two suffice. Exact crossings. The
+//! public code's Gittins index uses whole instead of remaining service.
+
+mod gittins;
+mod history;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use crate::decide::{
+    Cadence, Decision, Entry, Manner, ParameterError, Policy, Rank, Ranked, Reason, Verdict, defaults,
+    parameters,
+};
+use crate::model::{JobId, PriorityClass, Span, Time};
+use crate::place::Rule;
+use crate::rank::Bands;
+use crate::view::{Causes, JobView, Note, Snapshot};
+
+use gittins::{Gittins, Index};
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Variant {
+    #[default]
+    Las,
+    Gittins,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Timing {
+    #[default]
+    Exact,
+    AsCoded,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Parameters {
+    thresholds_gpu_s: Vec<f64>,
+    promote: f64,
+    variant: Variant,
+    placement: Rule,
+    timing: Timing,
+    index: Index,
+    quantum_gpu_s: f64,
+    history_gpu_s: Vec<f64>,
+}
+
+impl Default for Parameters {
+    fn default() -> Self {
+        Self {
+            thresholds_gpu_s: vec![3600.0],
+            promote: 0.0,
+            variant: Variant::Las,
+            placement: Rule::Pack,
+            timing: Timing::Exact,
+            index: Index::Textbook,
+            quantum_gpu_s: 3250.0,
+            history_gpu_s: history::SERVICE_GPU_S.to_vec(),
+        }
+    }
+}
+
+/// Where a job stands: class, band, index, then running before waiting, then a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Order {
+    class: Reverse<PriorityClass>,
+    band: u8,
+    /// The Gittins index, as bits in an order that compares like the number; 0 for the LAS variant.
+    index: Reverse<u64>,
+    section: Section,
+    number: i64,
+}
+
+impl Rank for Order {}
+
+/// Inside a band, those that ran before this decision and stay stand before all others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Section {
+    Settled,
+    Waiting,
+}
+
+/// What is remembered about a job, in its note.
+#[derive(Clone, Copy, Debug)]
+struct Memory {
+    band: u8,
+    number: i64,
+    /// Attained service in milli-GPU-microseconds, time with devices and time without in microseconds,
+    /// all when the job was last put into band 0.
+    service_base: u64,
+    executed_base: Span,
+    waited_base: Span,
+}
+
+impl Memory {
+    /// A job that is new to band 0.
+    const fn new(number: i64) -> Self {
+        let (executed_base, waited_base) = (Span::ZERO, Span::ZERO);
+        Self { band: 0, number, service_base: 0, executed_base, waited_base }
+    }
+
+    fn read(note: &Note) -> Option<Self> {
+        let [band, number, service, executed, waited] = note.0[..] else { return None };
+        Some(Self {
+            band: band as u8,
+            number,
+            service_base: service as u64,
+            executed_base: Span(executed as u64),
+            waited_base: Span(waited as u64),
+        })
+    }
+
+    fn note(&self) -> Note {
+        let times = [self.service_base, self.executed_base.0, self.waited_base.0].map(|base| base as i64);
+        Note([i64::from(self.band), self.number].into_iter().chain(times).collect())
+    }
+}
+
+struct Tiresias {
+    bands: Bands,
+    promote: f64,
+    gittins: Option<Gittins>,
+    timing: Timing,
+    manner: Manner,
+    ranked: Ranked<Order>,
+    memories: BTreeMap<JobId, (Memory, Order)>,
+    /// When running jobs reach the end of their band, at the earliest.
+    crossings: BTreeSet<(Time, JobId)>,
+    crossing_of: BTreeMap<JobId, Time>,
+    /// When waiting jobs have waited long enough to be promoted.
+    promotions: BTreeSet<(Time, JobId)>,
+    promotion_of: BTreeMap<JobId, Time>,
+}
+
+/// Numbers given in one decision are larger than all given before. There is room for every job twice.
+const PER_DECISION: u32 = 33;
+
+impl Tiresias {
+    fn new(given: &toml::Table) -> Result<Self, ParameterError> {
+        let p: Parameters = parameters("tiresias", given)?;
+        let bad =
+            |message: &str| ParameterError::BadValue { policy: "tiresias", message: message.to_owned() };
+        let bands = Bands::new(&p.thresholds_gpu_s)
+            .ok_or_else(|| bad("`thresholds_gpu_s` must be positive and ascending, for example [3600.0]"))?;
+        if !(p.promote >= 0.0 && p.promote.is_finite()) {
+            return Err(bad("`promote` must be a number from 0 (never) upwards"));
+        }
+        let gittins = match p.variant {
+            Variant::Las => None,
+            Variant::Gittins => {
+                Some(Gittins::new(&p.history_gpu_s, p.quantum_gpu_s, p.index).ok_or_else(|| {
+                    bad("`history_gpu_s` must be sorted and not empty, `quantum_gpu_s` positive")
+                })?)
+            }
+        };
+        Ok(Self {
+            bands,
+            promote: p.promote,
+            gittins,
+            timing: p.timing,
+            manner: Manner { rule: p.placement, preempts: true },
+            ranked: Ranked::default(),
+            memories: BTreeMap::new(),
+            crossings: BTreeSet::new(),
+            crossing_of: BTreeMap::new(),
+            promotions: BTreeSet::new(),
+            promotion_of: BTreeMap::new(),
+        })
+    }
+
+    /// Service since the job was last put into band 0, in GPU-seconds.
+    fn service_gpu_s(view: &JobView, memory: &Memory, now: Time) -> f64 {
+        view.attained_gpu_s(now) - memory.service_base as f64 / 1e9
+    }
+
+    fn order(&self, view: &JobView, memory: &Memory, section: Section, now: Time) -> Order {
+        let index =
+            self.gittins.as_ref().map_or(0, |gittins| gittins.index(view.attained_gpu_s(now)).to_bits());
+        // The Gittins variant orders a band by index and submission alone.
+        let (section, number) = match self.gittins {
+            Some(_) => (Section::Settled, i64::from(view.id().0)),
+            None => (section, memory.number),
+        };
+        let class = Reverse(view.job.goals.class);
+        Order { class, band: memory.band, index: Reverse(index), section, number }
+    }
+
+    /// Brings memories, queues and alarms in step with the snapshot.
+    fn follow(&mut self, seen: &Snapshot) {
+        let back = (seen.number as i64) << PER_DECISION;
+        if !self.ranked.plan.is_in_step(seen) {
+            self.memories.clear();
+            self.crossings.clear();
+            self.crossing_of.clear();
+            self.promotions.clear();
+            self.promotion_of.clear();
+        }
+        let changed = self.ranked.would_follow(seen);
+        let mut fresh = Vec::new();
+        for id in &changed {
+            let Some(view) = seen.job(*id) else {
+                self.memories.remove(id);
+                continue;
+            };
+            let memory = Memory::read(&view.note).unwrap_or_else(|| {
+                let new = Memory::new(back + i64::from(id.0));
+                fresh.push((*id, new));
+                new
+            });
+            let section = if view.target.is_some() { Section::Settled } else { Section::Waiting };
+            let order = self.order(view, &memory, section, seen.at);
+            self.memories.insert(*id, (memory, order));
+        }
+        let memories = &self.memories;
+        self.ranked.follow(seen, |view, _| memories[&view.id()].1);
+        for (id, memory) in fresh {
+            self.ranked.plan.note(id, memory.note());
+        }
+        for id in changed {
+            self.set_alarms(seen, id);
+        }
+    }
+
+    /// Works out anew when a job will cross a threshold or be promoted.
+    fn set_alarms(&mut self, seen: &Snapshot, id: JobId) {
+        if let Some(at) = self.crossing_of.remove(&id) {
+            self.crossings.remove(&(at, id));
+        }
+        if let Some(at) = self.promotion_of.remove(&id) {
+            self.promotions.remove(&(at, id));
+        }
+        let (Some(view), Some((memory, _))) = (seen.job(id), self.memories.get(&id)) else { return };
+        if let Some(target) = self.ranked.plan.target(id) {
+            let gpus = target.gpu_milli() as f64 / 1000.0;
+            let service = Self::service_gpu_s(view, memory, seen.at);
+            if let Some(left) = self.bands.until_demotion(memory.band, service, gpus.max(1e-3)) {
+                let at = seen.at + left;
+                self.crossing_of.insert(id, at);
+                self.crossings.insert((at, id));
+            }
+        } else if self.promote > 0.0 && memory.band > 0 {
+            let executed = view.executed(seen.at).saturating_sub(memory.executed_base);
+            let waited = view.waited(seen.at).saturating_sub(memory.waited_base);
+            if executed > Span::ZERO {
+                let at = seen.at + executed.scaled(self.promote).saturating_sub(waited);
+                self.promotion_of.insert(id, at);
+                self.promotions.insert((at, id));
+            }
+        }
+    }
+
+    /// Sinks the running jobs whose service has passed the end of their band by one band, and puts the
+    /// waiting ones that have waited long enough back into band 0. Both go to the end of their new band.
+    fn sink_and_promote(&mut self, seen: &Snapshot) -> Vec<JobId> {
+        let end = (Time(seen.at.0 + 1), JobId(0));
+        let mut due: Vec<JobId> = self.crossings.range(..end).map(|(_, id)| *id).collect();
+        due.extend(self.promotions.range(..end).map(|(_, id)| *id));
+        due.sort_unstable();
+        let back = ((seen.number as i64) << PER_DECISION) + (1 << (PER_DECISION - 1));
+        let mut moved = Vec::new();
+        for id in due {
+            let view = seen.job(id).expect("only jobs of the snapshot have alarms");
+            let (mut memory, _) = self.memories[&id];
+            let runs = self.ranked.plan.target(id).is_some();
+            if runs {
+                let upper = self.bands.upper_gpu_s(memory.band).expect("the last band has no end");
+                if Self::service_gpu_s(view, &memory, seen.at) < upper {
+                    // It started later than was planned.
+                    self.set_alarms(seen, id);
+                    continue;
+                }
+                memory.band += 1;
+            } else {
+                memory.band = 0;
+                memory.service_base = (view.attained_gpu_s(seen.at) * 1e9).round() as u64;
+                memory.executed_base = view.executed(seen.at);
+                memory.waited_base = view.waited(seen.at);
+            }
+            memory.number = back + i64::from(id.0);
+            let order = self.order(view, &memory, Section::Waiting, seen.at);
+            self.memories.insert(id, (memory, order));
+            if runs {
+                self.ranked.rerank_running(id, order);
+                moved.push(id);
+            } else {
+                self.ranked.queue.insert(order, &view.job);
+            }
+            self.ranked.plan.note(id, memory.note());
+        }
+        moved
+    }
+
+    /// The Gittins index of running jobs changes all the time.
+    fn refresh_indices(&mut self, seen: &Snapshot) {
+        if self.gittins.is_none() {
+            return;
+        }
+        let running: Vec<JobId> = self.ranked.running().map(|(_, id)| id).collect();
+        for id in running {
+            let view = seen.job(id).expect("a running job is in the snapshot");
+            let (memory, _) = self.memories[&id];
+            let order = self.order(view, &memory, Section::Settled, seen.at);
+            self.memories.insert(id, (memory, order));
+            self.ranked.rerank_running(id, order);
+        }
+    }
+
+    fn fill(&mut self, seen: &Snapshot) {
+        self.follow(seen);
+        let sunk = self.sink_and_promote(seen);
+        self.refresh_indices(seen);
+        let memories = &self.memories;
+        // During the walk everybody keeps the place that it had when the walk began.
+        self.ranked.fill(seen, self.manner, |view, _| memories[&view.id()].1);
+        self.settle(seen, &sunk);
+    }
+
+    /// After the walk: who runs moves to the end of the running part of its band, who lost its devices
+    /// to the front of the waiting part, each group in the order in which it was walked.
+    fn settle(&mut self, seen: &Snapshot, sunk: &[JobId]) {
+        let ordered = |policy: &Self, ids: Vec<JobId>| {
+            let mut ids: Vec<(Order, JobId)> = ids.iter().map(|id| (policy.memories[id].1, *id)).collect();
+            ids.sort_unstable();
+            ids
+        };
+        let mut begun: Vec<JobId> = self.ranked.started().to_vec();
+        begun.extend(sunk.iter().filter(|id| self.ranked.plan.target(**id).is_some()));
+        let step = 1_i64 << PER_DECISION;
+        let base = seen.number as i64 * step;
+        for (i, (_, id)) in ordered(self, begun).into_iter().enumerate() {
+            self.renumber(seen, id, base + i as i64, Section::Settled);
+        }
+        let lost: Vec<JobId> = self.ranked.evicted().to_vec();
+        for (i, (order, id)) in ordered(self, lost).into_iter().enumerate() {
+            if order.section == Section::Settled {
+                self.renumber(seen, id, i as i64 - base - step, Section::Waiting);
+            }
+            self.say_demoted(seen, id);
+        }
+        for id in sunk {
+            self.set_alarms(seen, *id);
+        }
+    }
+
+    fn renumber(&mut self, seen: &Snapshot, id: JobId, number: i64, section: Section) {
+        let view = seen.job(id).expect("only jobs of the snapshot are numbered");
+        let (mut memory, _) = self.memories[&id];
+        memory.number = number;
+        if section == Section::Settled && view.executed(seen.at) == memory.executed_base {
+            // Waiting counts towards a promotion only from the first run on.
+            memory.waited_base = view.waited(seen.at);
+        }
+        let order = self.order(view, &memory, section, seen.at);
+        self.memories.insert(id, (memory, order));
+        match section {
+            Section::Settled => self.ranked.rerank_running(id, order),
+            Section::Waiting => self.ranked.queue.insert(order, &view.job),
+        }
+        self.ranked.plan.note(id, memory.note());
+        self.set_alarms(seen, id);
+    }
+
+    fn say_demoted(&mut self, seen: &Snapshot, id: JobId) {
+        let view = seen.job(id).expect("only jobs of the snapshot are judged");
+        let (memory, _) = self.memories[&id];
+        if memory.band > 0 {
+            let served_gpu_s = Self::service_gpu_s(view, &memory, seen.at);
+            let reason = Reason::Demoted { band: memory.band, served_gpu_s };
+            self.ranked.plan.say(id, Verdict::Yield(reason));
+        }
+    }
+
+    fn next_alarm(&self, seen: &Snapshot) -> Option<Time> {
+        let crossing = match self.timing {
+            Timing::Exact => self.crossings.first().map(|(at, _)| *at),
+            Timing::AsCoded => self.crossing_as_coded(seen),
+        };
+        let promotion = self.promotions.first().map(|(at, _)| *at);
+        [crossing, promotion].into_iter().flatten().min()
+    }
+
+    /// The public simulator's next crossing: whole seconds, `(threshold - executed) / gpus` from now.
+    fn crossing_as_coded(&self, seen: &Snapshot) -> Option<Time> {
+        let of = |id: &JobId| {
+            let (memory, _) = self.memories.get(id)?;
+            let upper = self.bands.upper_gpu_s(memory.band)? as u64;
+            let executed = seen.job(*id)?.executed(seen.at).saturating_sub(memory.executed_base);
+            let gpus = (self.ranked.plan.target(*id)?.gpu_milli() / 1000).max(1);
+            let left_s = upper.saturating_sub(executed.0 / 1_000_000) / gpus;
+            Some(seen.at + Span::from_secs(left_s))
+        };
+        self.crossing_of.keys().filter_map(of).min()
+    }
+}
+
+impl Policy for Tiresias {
+    fn cadence(&self) -> Cadence {
+        Cadence::OnEvents(Causes::CAPACITY)
+    }
+
+    fn decide(&mut self, seen: &Snapshot) -> Decision {
+        self.fill(seen);
+        if let Some(at) = self.next_alarm(seen) {
+            self.ranked.plan.wake_at(at);
+        }
+        self.ranked.plan.finish()
+    }
+
+    fn explain(&mut self, seen: &Snapshot, job: JobId) -> Verdict {
+        self.fill(seen);
+        let verdict = self.ranked.explain(seen, job, self.manner.rule);
+        let demoted = self.memories.get(&job).filter(|(memory, _)| memory.band > 0);
+        match (verdict, demoted, seen.job(job)) {
+            (Verdict::Wait(Reason::NoCapacity(_) | Reason::Behind { .. }), Some((memory, _)), Some(view)) => {
+                let served_gpu_s = Self::service_gpu_s(view, memory, seen.at);
+                Verdict::Wait(Reason::Demoted { band: memory.band, served_gpu_s })
+            }
+            _ => verdict,
+        }
+    }
+
+    fn is_work_conserving(&self) -> bool {
+        self.manner.rule.uses_any_room()
+    }
+}
+
+/// Tiresias' two-dimensional least attained service, or its Gittins index.
+pub(super) const ENTRY: Entry = Entry {
+    name: "tiresias",
+    title: "least attained service in bands (2D-LAS), or by Gittins index; needs no declared length",
+    source: "Gu et al., Tiresias, NSDI 2019",
+    defaults: defaults::<Parameters>,
+    build: |given| Ok(Box::new(Tiresias::new(given)?)),
+};
