@@ -164,6 +164,11 @@ impl Plan {
         Some(until)
     }
 
+    /// Whether a job keeps away from a node on which it failed.
+    pub fn keeps_away(&self, id: JobId) -> bool {
+        self.shuns.get(&id).is_some_and(|(_, until)| *until > self.at)
+    }
+
     /// Until when a job keeps away from a node on which it failed, if that is all that keeps it waiting.
     pub fn backs_off(&mut self, job: &Arc<Job>, rule: Rule) -> Option<Time> {
         let (_, until) = *self.shuns.get(&job.id).filter(|(_, until)| *until > self.at)?;

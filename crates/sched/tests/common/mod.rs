@@ -40,6 +40,17 @@ impl Dice {
     }
 }
 
+/// Says how to repeat what is being tried, should it panic.
+pub(crate) struct Trying(pub(crate) String);
+
+impl Drop for Trying {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("while trying {}", self.0);
+        }
+    }
+}
+
 /// Several GPU types, racks, nodes that track CPUs and nodes that do not, and nodes without GPUs.
 pub(crate) fn cluster(dice: &mut Dice) -> Cluster {
     let mut cluster = Cluster::default();
@@ -325,6 +336,7 @@ fn a_history_is_repeated_by_its_seed() {
         }
     }
     let told = || {
+        let _trying = Trying("seed 3".to_owned());
         let course = Course { seed: 3, steps: 30, mishaps: true, abilities: Abilities::ALL };
         let cluster = Cluster::uniform(2, 4, "v100");
         let mut history = History::new(course, cluster, Tenants::default(), Box::new(Idle));
