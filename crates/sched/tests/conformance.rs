@@ -14,7 +14,7 @@ use trainyard_sched::decide::{
 use trainyard_sched::model::{
     Allocation, Cluster, JobId, NodeState, Parallelism, SERVER_TASK, TaskId, Tenants, Time, WORKER_TASK,
 };
-use trainyard_sched::place::{Ask, FreeCapacity, Rule, largest_gang};
+use trainyard_sched::place::{Ask, FreeCapacity, Rule, largest_gang_by};
 use trainyard_sched::policies;
 use trainyard_sched::view::{Causes, JobView, Note, Phase, Snapshot};
 
@@ -28,6 +28,8 @@ struct Judge {
     complaints: Arc<Mutex<Vec<String>>>,
     dice: Dice,
     known: BTreeSet<JobId>,
+    /// Where the policy puts jobs.
+    rule: Rule,
 }
 
 impl Judge {
@@ -74,7 +76,7 @@ impl Judge {
         for view in seen.jobs().filter(|view| after(view).is_none()) {
             let job = &view.job;
             let ask = Ask::minimum(&job.shape, &job.wanted);
-            let most = largest_gang(&seen.cluster, &job.shape, &job.wanted);
+            let most = largest_gang_by(self.rule, &seen.cluster, &job.shape, &job.wanted);
             let impossible = most < ask.workers.max(1);
             let verdict = decision.verdicts.iter().find(|(id, _)| *id == view.id());
             let rejected = decision.changes.contains(&Change::Reject { job: view.id() });
@@ -198,7 +200,7 @@ fn is_whole(view: &JobView, target: &Allocation) -> bool {
 }
 
 /// Leads a policy through a random history and returns what the judge has to complain about.
-fn judge(make: &Make, seed: u64) -> Vec<String> {
+fn judge(make: &Make, rule: Rule, seed: u64) -> Vec<String> {
     let complaints = Arc::default();
     let known = BTreeSet::new();
     let judge = Judge {
@@ -207,6 +209,7 @@ fn judge(make: &Make, seed: u64) -> Vec<String> {
         complaints: Arc::clone(&complaints),
         dice: Dice::new(seed ^ 1),
         known,
+        rule,
     };
     let mut dice = Dice::new(seed);
     let (cluster, tenants) = (common::cluster(&mut dice), common::tenants(&mut dice));
@@ -250,9 +253,10 @@ const KEPT_SEEDS: [u64; 1] = [20_261];
 fn every_policy_keeps_the_contract_on_random_histories() {
     for entry in policies::ALL {
         let make: Make = Arc::new(|| (entry.build)(&toml::Table::new()).expect("defaults are fine"));
+        let rule = common::rule_of(&(entry.defaults)());
         for seed in (0..60).chain(KEPT_SEEDS) {
             let _trying = Trying(format!("{} with seed {seed}", entry.name));
-            let complaints = judge(&make, seed);
+            let complaints = judge(&make, rule, seed);
             assert!(
                 complaints.is_empty(),
                 "{} with seed {seed}: {} complaints:\n{}",
@@ -442,12 +446,12 @@ fn the_judge_catches_every_flaw_and_spares_the_sound_policy() {
     ];
     for (flaw, kind) in cases {
         let caught = (0..40).any(|seed| {
-            judge(&Flawed::make(flaw), seed).iter().any(|text| text.starts_with(&format!("{kind}:")))
+            judge(&Flawed::make(flaw), Rule::Pack, seed).iter().any(|text| text.starts_with(&format!("{kind}:")))
         });
         assert!(caught, "{flaw:?} is not caught as `{kind}`");
     }
     for seed in 0..40 {
-        let complaints = judge(&Flawed::make(Flaw::None), seed);
+        let complaints = judge(&Flawed::make(Flaw::None), Rule::Pack, seed);
         assert!(complaints.is_empty(), "seed {seed}: {complaints:?}");
     }
 }

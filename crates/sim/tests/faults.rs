@@ -15,12 +15,12 @@ use common::{Dice, Trying};
 use trainyard_sched::control::{Action, Backend, Batch, Core, Event, Fault, How, Settings};
 use trainyard_sched::decide::{Abilities, Cadence, Decision, Policy, Verdict};
 use trainyard_sched::model::{
-    Attempt, Cluster, JobId, MoveCost, NodeId, NodeState, Parallelism, Seed, Span, TaskId, Tenants, Time,
+    Allocation, Attempt, Cluster, JobId, MoveCost, NodeId, NodeState, Parallelism, Seed, Span, TaskId, Tenants, Time,
     WORKER_TASK,
 };
-use trainyard_sched::place::{Ask, largest_gang};
+use trainyard_sched::place::{Ask, Rule, largest_gang_by};
 use trainyard_sched::policies;
-use trainyard_sched::view::{Causes, Snapshot};
+use trainyard_sched::view::{Causes, Phase, Snapshot};
 use trainyard_sim::backend::{Options, SimBackend};
 use trainyard_sim::physics::Physics;
 use trainyard_sim::truth::Truth;
@@ -78,6 +78,9 @@ impl Swarm {
     }
 }
 
+const SLOWEST_SAVE: Span = Span::from_secs(60);
+const SLOWEST_NOTICE: Span = Span::from_secs(200);
+
 /// The simulator behind a bad line.
 struct Chaos {
     inner: SimBackend,
@@ -90,6 +93,10 @@ struct Chaos {
     /// Node changes are told late but in order.
     node_told: BTreeMap<NodeId, Time>,
     attempts: BTreeMap<JobId, Attempt>,
+    /// The latest move of each job, true as soon as it is ordered.
+    moves: BTreeMap<JobId, Allocation>,
+    /// When the latest stop of each job was ordered, and of which attempt.
+    stops: BTreeMap<JobId, (Attempt, Time)>,
     faults: u64,
 }
 
@@ -100,7 +107,7 @@ impl Chaos {
     }
 
     fn delay(&mut self) -> Span {
-        Span::from_secs(1 + self.dice.roll(200))
+        Span(1 + self.dice.roll(SLOWEST_NOTICE.0))
     }
 
     /// An event leaves the simulator.
@@ -208,6 +215,11 @@ impl Backend for Chaos {
 
     fn perform(&mut self, action: &Action) {
         let now = self.inner.now();
+        match action {
+            Action::Resize { job, allocation, .. } => drop(self.moves.insert(*job, allocation.clone())),
+            Action::Stop { job, attempt, .. } => drop(self.stops.insert(*job, (*attempt, now))),
+            Action::Start { .. } | Action::Merge { .. } => {}
+        }
         if let Action::Start { job, attempt, allocation } = action {
             self.attempts.insert(*job, *attempt);
             if self.dice.chance(self.swarm.failed_start) {
@@ -227,7 +239,7 @@ impl Backend for Chaos {
                 if let [only] = &mut moved[..] {
                     only.gpus.devices = only.gpus.devices.rotate_left(1);
                 }
-                *allocation = trainyard_sched::model::Allocation::new(moved);
+                *allocation = Allocation::new(moved);
             }
             (Plant::LeavingCountsAsFree, Action::Stop { job, attempt, .. }) => {
                 let (job, attempt, iterations) = (*job, *attempt, 0.0);
@@ -239,19 +251,19 @@ impl Backend for Chaos {
     }
 }
 
-fn workload(dice: &mut Dice, cluster: &Cluster, tenants: &Tenants) -> Workload {
+fn workload(dice: &mut Dice, cluster: &Cluster, tenants: &Tenants, rule: Rule) -> Workload {
     let mut workload = Workload { tenants: tenants.clone(), ..Workload::default() };
     let jobs = 10 + dice.roll(30);
     while (workload.jobs.len() as u64) < jobs {
         let at = Time::from_secs(dice.roll(4000));
         let mut job = Arc::unwrap_or_clone(common::job(dice, 0, at, cluster, tenants));
         let ask = Ask::minimum(&job.shape, &job.wanted);
-        if largest_gang(cluster, &job.shape, &job.wanted) < ask.workers.max(1) {
+        if largest_gang_by(rule, cluster, &job.shape, &job.wanted) < ask.workers.max(1) {
             continue;
         }
         let mut truth = Truth::lasting(Span::from_secs(1 + dice.roll(900)), ask.workers.max(1));
         truth.move_cost = MoveCost {
-            save: Span::from_secs(dice.pick(&[0, 0, 5, 60])),
+            save: Span::from_secs(dice.pick(&[0, 0, 5, 60])).min(SLOWEST_SAVE),
             load: Span::from_secs(dice.pick(&[0, 0, 10, 90])),
             checkpoint_every: dice.chance(50).then_some(Span::from_secs(100)),
             loses_when_stopped: dice.chance(20),
@@ -284,7 +296,8 @@ fn run(seed: u64, plant: Plant, policy: &str) -> u64 {
     let mut dice = Dice::new(seed);
     let swarm = Swarm::from(&mut dice);
     let (cluster, tenants) = (common::cluster(&mut dice), common::tenants(&mut dice));
-    let workload = workload(&mut dice, &cluster, &tenants);
+    let entry = policies::find(policy).expect("the policy exists");
+    let workload = workload(&mut dice, &cluster, &tenants, common::rule_of(&(entry.defaults)()));
     let all = workload.jobs.len();
     // In some runs every move is a stop and a start.
     let abilities = if dice.chance(50) { Abilities::ALL } else { Abilities::SHARED_GPUS | Abilities::MIXED_GPU_TYPES };
@@ -302,6 +315,8 @@ fn run(seed: u64, plant: Plant, policy: &str) -> u64 {
         sequence: 0,
         node_told: BTreeMap::new(),
         attempts: BTreeMap::new(),
+        moves: BTreeMap::new(),
+        stops: BTreeMap::new(),
         faults: 0,
     };
     let mut wake = None;
@@ -341,9 +356,15 @@ fn compare_with_truth(core: &Core, chaos: &Chaos) {
         };
         assert!(whole, "{id} holds a part of its gang: {held}");
     }
+    let now = chaos.inner.now();
+    for view in core.state().jobs().filter(|view| view.phase == Phase::Stopping) {
+        let (attempt, ordered) = chaos.stops[&view.id()];
+        let patience = SLOWEST_SAVE + SLOWEST_NOTICE + SLOWEST_NOTICE;
+        assert!(attempt != view.attempt || now <= ordered + patience, "{} never stops", view.id());
+    }
     if chaos.on_the_way.is_empty() {
-        let moving = |id: &JobId| core.state().job(*id).is_some_and(|view| view.target == real[id]);
         // A move is true at once and believed when it is reported.
+        let moving = |id: &JobId| chaos.moves.get(id).is_some_and(|to| *to == real[id]);
         let drift: Vec<_> = core.state().drift(&real);
         let unexplained = drift.iter().find(|d| d.real.is_none() || d.believed.is_none() || !moving(&d.job));
         assert!(unexplained.is_none(), "belief and truth differ: {unexplained:?}");
@@ -412,7 +433,7 @@ fn run_wild(panics: bool, strict: bool) -> (u32, u32, usize) {
     let mut dice = Dice::new(11);
     let cluster = Cluster::uniform(3, 4, "v100");
     let tenants = common::tenants(&mut dice);
-    let workload = workload(&mut dice, &cluster, &tenants);
+    let workload = workload(&mut dice, &cluster, &tenants, Rule::Pack);
     let jobs = workload.jobs.len();
     let settings = Settings { seed: Seed(11), abilities: Abilities::ALL, strict };
     let inner = policies::build("srtf", &toml::Table::new()).expect("the policy exists");

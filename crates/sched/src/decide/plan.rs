@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::model::{Allocation, Job, JobId, NodeId, NodeState, Time};
-use crate::place::{Ask, FreeCapacity, NoRoom, Rule, largest_gang, no_room};
+use crate::place::{Ask, FreeCapacity, NoRoom, Rule, largest_gang_by, no_room};
 use crate::view::{JobView, Note, Snapshot};
 
 use super::{Change, Decision, Reason, Verdict};
@@ -244,10 +244,10 @@ impl Plan {
         no_room(&self.free, &job.shape, &job.wanted)
     }
 
-    /// `Unplaceable` if the job would not even fit the idle cluster.
-    pub fn unplaceable(seen: &Snapshot, job: &Job) -> Option<Reason> {
+    /// `Unplaceable` if the job would not even fit the idle cluster, placed by a rule.
+    pub fn unplaceable(seen: &Snapshot, job: &Job, rule: Rule) -> Option<Reason> {
         let workers = Ask::minimum(&job.shape, &job.wanted).workers;
-        let largest = largest_gang(&seen.cluster, &job.shape, &job.wanted);
+        let largest = largest_gang_by(rule, &seen.cluster, &job.shape, &job.wanted);
         let graph = job.shape.data_parallel().is_none();
         (largest < if graph { 1 } else { workers }).then_some(Reason::Unplaceable { workers, largest })
     }

@@ -48,6 +48,8 @@ pub struct Ranked<K> {
     pub queue: Queue<K>,
     running: BTreeSet<(K, JobId)>,
     ranks: BTreeMap<JobId, K>,
+    /// How the idle cluster is filled to tell what could never run.
+    rule: Rule,
     /// Whether a shape fits the idle cluster.
     verdicts: BTreeMap<Shape, Option<Reason>>,
     /// Jobs that began or ceased to have a target in this decision, in order of their rank at the time.
@@ -64,11 +66,19 @@ impl<K> Default for Ranked<K> {
             queue: Queue::default(),
             running: BTreeSet::new(),
             ranks: BTreeMap::new(),
+            rule: Rule::default(),
             verdicts: BTreeMap::new(),
             started: Vec::new(),
             evicted: Vec::new(),
             news: Vec::new(),
         }
+    }
+}
+
+impl<K> Ranked<K> {
+    /// For a policy that places by this rule only: what the rule can never place is not queued.
+    pub fn placing_by(rule: Rule) -> Self {
+        Self { rule, ..Self::default() }
     }
 }
 
@@ -124,7 +134,7 @@ impl<K: Rank> Ranked<K> {
 
     /// Why a job could not even run on the idle cluster.
     pub fn unplaceable(&mut self, seen: &Snapshot, job: &Job) -> Option<Reason> {
-        *self.verdicts.entry(Shape::of(job)).or_insert_with(|| Plan::unplaceable(seen, job))
+        *self.verdicts.entry(Shape::of(job)).or_insert_with(|| Plan::unplaceable(seen, job, self.rule))
     }
 
     /// Gives a running job another rank.

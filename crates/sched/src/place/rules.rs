@@ -171,12 +171,29 @@ impl FreeCapacity {
                 .choose_one_node(rule, worker, workers, fence)
                 .or_else(|| self.choose_few_nodes(worker, workers, fence)),
             Rule::Consolidate => self.choose_one_node(rule, worker, workers, fence).or_else(|| {
-                let most = self.up().map(|(_, room)| self.whole_slots(room, worker)).max().unwrap_or(0);
-                let fewest = u64::from(workers).div_ceil(most.max(1));
                 let chosen = self.choose_few_nodes(worker, workers, fence)?;
-                (chosen.len() as u64 <= fewest).then_some(chosen)
+                (chosen.len() <= self.fewest_nodes(worker, workers, fence)).then_some(chosen)
             }),
         }
+    }
+
+    /// The smallest number of nodes inside a fence that would hold so many workers if nothing ran there.
+    /// Work without GPUs is not counted in devices and may take as many as it likes.
+    fn fewest_nodes(&self, worker: &Resources, workers: u32, fence: Fence) -> usize {
+        if worker.gpu_milli == 0 {
+            return usize::MAX;
+        }
+        let usable = self.up().filter(|(node, room)| {
+            self.inside(fence, *node) && room.gpu_type.is_none_or(|gpu_type| fence.types.has(gpu_type))
+        });
+        let mut slots: Vec<u64> = usable.map(|(_, room)| self.whole_slots(room, worker)).collect();
+        slots.sort_unstable_by(|a, b| b.cmp(a));
+        let mut held = 0;
+        let enough = slots.iter().position(|slots| {
+            held += slots;
+            held >= u64::from(workers)
+        });
+        enough.map_or(usize::MAX, |last| last + 1)
     }
 
     /// How many workers an idle node of this kind would hold, by devices.

@@ -70,7 +70,7 @@ struct Shortest {
 impl Shortest {
     fn boxed(Parameters { by, placement }: Parameters, preempts: bool) -> Box<dyn Policy> {
         let manner = Manner { rule: placement, preempts };
-        Box::new(Self { by, manner, ranked: Ranked::default() })
+        Box::new(Self { by, manner, ranked: Ranked::placing_by(placement) })
     }
 
     fn order(by: By, now: Time, view: &JobView, runs: bool) -> Order {

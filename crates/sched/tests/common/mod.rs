@@ -11,6 +11,7 @@ use trainyard_sched::model::{
     MoveCost, NodeId, NodeState, Parallelism, PriorityClass, RackId, Resources, Seed, Span, Task, TaskGraph,
     TenantId, Tenants, Time, Topology, UNLIMITED, Wanted, WorkerRange,
 };
+use trainyard_sched::place::Rule;
 use trainyard_sched::view::Phase;
 
 /// A source of random choices that repeats.
@@ -80,6 +81,11 @@ pub(crate) fn tenants(dice: &mut Dice) -> Tenants {
         tenants.intern(&format!("team-{i}"));
     }
     tenants
+}
+
+/// The placement rule among a policy's parameters.
+pub(crate) fn rule_of(parameters: &toml::Table) -> Rule {
+    parameters.get("placement").cloned().map_or(Rule::Pack, |rule| rule.try_into().expect("a rule"))
 }
 
 /// A gang without any wish, which most tests vary.
@@ -315,6 +321,12 @@ fn generated_jobs_and_clusters_are_of_every_kind() {
         }
     }
     assert!(seen.values().all(|is| *is), "never made: {seen:?}");
+}
+
+#[test]
+fn the_placement_rule_is_read_from_parameters() {
+    assert_eq!(rule_of(&toml::Table::new()), Rule::Pack);
+    assert_eq!(rule_of(&"placement = \"yarn\"".parse().expect("a table")), Rule::Yarn);
 }
 
 #[test]
