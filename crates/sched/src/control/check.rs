@@ -188,7 +188,8 @@ fn check_verdicts(seen: &Snapshot, decision: &Decision, faults: &mut Vec<Fault>)
         };
         let found = decision.targets.binary_search_by_key(id, |(job, _)| *job);
         let target = found.map_or(&view.target, |i| &decision.targets[i].1);
-        if verdict.runs() != target.is_some() || !judged.insert(*id) {
+        let again = !judged.insert(*id);
+        if again || verdict.runs() != target.is_some() {
             faults.push(Fault::VerdictContradicts { job: *id });
         }
     }

@@ -1,5 +1,6 @@
 //! Events in, actions out: the state machine around a policy.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -46,6 +47,9 @@ pub struct Step {
     /// What was wrong with it.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub faults: Vec<Fault>,
+    /// What the policy said when it panicked; the previous targets stand.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub panic: Option<String>,
     /// Jobs that ended by what was decided, not by an event.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub ended: Vec<(JobId, Outcome)>,
@@ -157,7 +161,16 @@ impl Core {
 
     fn decide(&mut self, at: Time, step: &mut Step) {
         let seen = self.snapshot(at);
-        let mut decision = self.policy.decide(&seen);
+        let mut decision = match self.ask(&seen) {
+            Ok(decision) => decision,
+            Err(message) => {
+                step.panic = Some(message);
+                // A gap in the numbers makes the policy rebuild its caches, whatever state they are in.
+                self.decisions += 2;
+                self.alarm = None;
+                return;
+            }
+        };
         self.decisions += 1;
         self.cause = Causes::NONE;
         self.alarm = decision.wake.filter(|wake| *wake != Time::NEVER);
@@ -183,6 +196,18 @@ impl Core {
         }
         step.ended.extend(self.state.take_ended());
         step.decision = Some(decision);
+    }
+
+    /// Asks the policy. In a live run it may panic, the loop may not.
+    fn ask(&mut self, seen: &Snapshot) -> Result<Decision, String> {
+        if self.settings.strict {
+            return Ok(self.policy.decide(seen));
+        }
+        catch_unwind(AssertUnwindSafe(|| self.policy.decide(seen))).map_err(|panic| {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+            text.unwrap_or("the policy panicked without a message").to_owned()
+        })
     }
 
     /// Keeps the sound parts. A job at fault keeps nothing new; the policy is shown that next time.

@@ -1,8 +1,10 @@
 //! What is due now, derived afresh from targets and state. Level, not edge: nothing is queued, so
 //! failures, lost messages and restarts heal by themselves.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use crate::decide::Abilities;
-use crate::model::JobId;
+use crate::model::{JobId, NodeId};
 use crate::view::{JobView, Phase};
 
 use super::state::State;
@@ -33,14 +35,23 @@ pub fn due(state: &mut State, abilities: Abilities) -> Vec<Action> {
             Phase::Stopping => {}
         }
     }
+    let mut blocked = BTreeMap::new();
     for id in takers {
-        if let Some(action) = take(state, id) {
-            // What one start takes is no longer free for the next.
-            state.reserve(&action);
-            actions.push(action);
+        match take(state, id) {
+            Ok(action) => {
+                // What one start takes is no longer free for the next.
+                state.reserve(&action);
+                actions.push(action);
+            }
+            Err(nodes) if !nodes.is_empty() => drop(blocked.insert(id, nodes)),
+            Err(_) => {}
         }
     }
     state.release_reservations();
+    for id in stuck(state, &blocked) {
+        let view = state.job(id).expect("a blocked job is there");
+        actions.insert(0, Action::Stop { job: id, attempt: view.attempt, how: How::Save });
+    }
     actions
 }
 
@@ -49,18 +60,55 @@ fn merge_first(state: &State, view: &JobView) -> Option<Action> {
     state.needs_merge(view.id()).then_some(Action::Merge { job: view.id(), attempt: view.attempt })
 }
 
-fn take(state: &mut State, id: JobId) -> Option<Action> {
-    let view = state.job_shared(id)?;
-    match view.phase {
-        Phase::Waiting => {
-            let free = state.is_physically_free(&view, false);
-            let (job, attempt, allocation) = (id, view.attempt.next(), view.target.clone());
-            free.then_some(Action::Start { job, attempt, allocation })
-        }
-        _ => merge_first(state, &view).or_else(|| {
-            let free = state.is_physically_free(&view, true);
-            let (job, attempt, allocation) = (id, view.attempt, view.target.clone());
-            free.then_some(Action::Resize { job, attempt, allocation })
-        }),
+/// The action with which a job takes what it shall have; or, if it runs and must wait, the nodes that
+/// are in the way.
+fn take(state: &mut State, id: JobId) -> Result<Action, Vec<NodeId>> {
+    let Some(view) = state.job_shared(id) else { return Err(Vec::new()) };
+    let allocation = view.target.clone();
+    if view.phase == Phase::Waiting {
+        let (job, attempt) = (id, view.attempt.next());
+        let free = state.is_physically_free(&view);
+        return if free { Ok(Action::Start { job, attempt, allocation }) } else { Err(Vec::new()) };
     }
+    if let Some(merge) = merge_first(state, &view) {
+        return Ok(merge);
+    }
+    let nodes = state.nodes_in_the_way(&view);
+    if nodes.is_empty() {
+        Ok(Action::Resize { job: id, attempt: view.attempt, allocation })
+    } else {
+        Err(nodes)
+    }
+}
+
+/// Running jobs that can only move after a stop: those in their own way, and of those that wait for
+/// each other in a ring the last one.
+fn stuck(state: &State, blocked: &BTreeMap<JobId, Vec<NodeId>>) -> Vec<JobId> {
+    let in_the_way = |id: JobId, node: NodeId| {
+        let others = state.unsettled().filter(move |other| *other != id);
+        others.filter(move |other| state.is_on(*other, node))
+    };
+    let mut stuck: BTreeSet<JobId> = blocked.keys().copied().collect();
+    loop {
+        // Whoever is in the way and not stuck itself will leave by and by.
+        let will_clear = |id: &JobId| {
+            blocked[id].iter().all(|node| in_the_way(*id, *node).any(|other| !stuck.contains(&other)))
+        };
+        let saved: Vec<JobId> = stuck.iter().copied().filter(will_clear).collect();
+        if saved.is_empty() {
+            break;
+        }
+        stuck.retain(|id| !saved.contains(id));
+    }
+    let alone = |id: &JobId| blocked[id].iter().any(|node| in_the_way(*id, *node).next().is_none());
+    let mut stopped: Vec<JobId> = stuck.iter().copied().filter(alone).collect();
+    if stopped.is_empty() {
+        let holds_up = |id: &&JobId| {
+            stuck
+                .iter()
+                .any(|other| other != *id && blocked[other].iter().any(|node| state.is_on(**id, *node)))
+        };
+        stopped.extend(stuck.iter().rev().find(holds_up));
+    }
+    stopped
 }

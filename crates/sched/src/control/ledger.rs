@@ -1,7 +1,7 @@
 //! Control's own account of what is given away on each node. It shares no code with the planner's
 //! [`crate::place::FreeCapacity`], so that a mistake there does not hide itself here.
 
-use crate::model::{Allocation, Cluster, GPU, NodeId, NodeState, Parallelism, Resources};
+use crate::model::{Allocation, Cluster, GPU, NodeId, NodeState, Parallelism, Placement, Resources};
 
 /// What is given away on every node.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,15 +28,24 @@ impl Ledger {
     }
 
     pub(super) fn add(&mut self, allocation: &Allocation, shape: &Parallelism) {
-        self.book(allocation, shape, |have, change| have + change);
+        self.add_parts(allocation.placements(), shape);
+    }
+
+    /// The same for parts of an allocation; a part may have devices without further instances.
+    pub(super) fn add_parts(&mut self, parts: &[Placement], shape: &Parallelism) {
+        self.book(parts, shape, |have, change| have + change);
     }
 
     pub(super) fn remove(&mut self, allocation: &Allocation, shape: &Parallelism) {
-        self.book(allocation, shape, |have, change| have - change);
+        self.remove_parts(allocation.placements(), shape);
     }
 
-    fn book(&mut self, allocation: &Allocation, shape: &Parallelism, op: impl Fn(u64, u64) -> u64) {
-        for p in allocation.placements() {
+    pub(super) fn remove_parts(&mut self, parts: &[Placement], shape: &Parallelism) {
+        self.book(parts, shape, |have, change| have - change);
+    }
+
+    fn book(&mut self, parts: &[Placement], shape: &Parallelism, op: impl Fn(u64, u64) -> u64) {
+        for p in parts {
             let account = &mut self.nodes[p.node.index()];
             let demand = shape.demand_of(p.task).unwrap_or_default().amounts();
             for (used, each) in account.used.iter_mut().zip(demand) {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::decide::{Decision, Reason, Verdict};
 use crate::model::{
-    Accuracy, Allocation, Attempt, Cluster, Job, JobId, LossPoint, NodeId, NodeState, Seed, Span, StopRule,
-    Tenants, Time,
+    Accuracy, Allocation, Attempt, Cluster, Job, JobId, LossPoint, NodeId, NodeState, Placement, Seed, Span,
+    StopRule, Tenants, Time,
 };
 use crate::view::{Causes, Changed, JobView, Jobs, MAX_LOSS_POINTS, Note, Phase, Snapshot};
 
@@ -30,18 +30,25 @@ pub struct State {
     /// What jobs are meant to hold.
     planned: Ledger,
     /// What actions found due in this step will take; empty between steps.
-    reserved: Vec<(JobId, Allocation, Option<Allocation>)>,
+    reserved: Vec<(JobId, Vec<Placement>)>,
     /// Jobs whose target is not what they hold.
     unsettled: BTreeSet<JobId>,
     /// Jobs whose stop rule is met or whose owner has withdrawn them, and that still hold something.
     ending: BTreeMap<JobId, Outcome>,
     /// What jobs that are being moved take beyond what they hold, until the move is reported.
-    moving: BTreeMap<JobId, Allocation>,
+    moving: BTreeMap<JobId, Move>,
     /// Forked jobs that have trained since their copies were last merged.
     unmerged: BTreeSet<JobId>,
     just_ended: Vec<(JobId, Outcome)>,
     changed_jobs: BTreeSet<JobId>,
     changed_nodes: BTreeSet<NodeId>,
+}
+
+/// A move that was ordered and not yet reported.
+#[derive(Clone, Debug)]
+struct Move {
+    to: Allocation,
+    extra: Vec<Placement>,
 }
 
 /// A difference between what is believed and what a backend says is so.
@@ -132,10 +139,10 @@ impl State {
     }
 
     fn end_move(&mut self, id: JobId) {
-        if let Some(extra) = self.moving.remove(&id)
+        if let Some(Move { extra, .. }) = self.moving.remove(&id)
             && let Some(view) = self.jobs.get(&id)
         {
-            self.held.remove(&extra, &view.job.shape);
+            self.held.remove_parts(&extra, &view.job.shape);
         }
     }
 
@@ -192,41 +199,44 @@ impl State {
         Some(change(Arc::make_mut(view)))
     }
 
-    /// Whether `view`'s target is free now, its own devices counted as free if it keeps running.
-    pub(super) fn is_physically_free(&mut self, view: &JobView, own_count_as_free: bool) -> bool {
-        let shape = &view.job.shape;
-        if own_count_as_free {
-            self.held.remove(&view.held, shape);
-        }
-        let free = self.held.has_room(&view.target, shape, &self.cluster);
-        if own_count_as_free {
-            self.held.add(&view.held, shape);
-        }
-        free
+    /// Whether the target of a job that holds nothing is free now.
+    pub(super) fn is_physically_free(&mut self, view: &JobView) -> bool {
+        self.held.has_room(&view.target, &view.job.shape, &self.cluster)
+    }
+
+    /// The nodes where a job that keeps running cannot have its target yet. It holds both its old and
+    /// its new devices until the backend has moved it.
+    pub(super) fn nodes_in_the_way(&mut self, view: &JobView) -> Vec<NodeId> {
+        let (shape, extra) = (&view.job.shape, beyond(&view.target, &view.held));
+        self.held.add_parts(&extra, shape);
+        let in_the_way =
+            |node: &NodeId| self.held.is_over(*node) || self.cluster.node(*node).state == NodeState::Down;
+        let nodes = view.target.nodes().into_iter().filter(in_the_way).collect();
+        self.held.remove_parts(&extra, shape);
+        nodes
+    }
+
+    /// Whether a job holds, or is about to hold, anything on a node.
+    pub(super) fn is_on(&self, id: JobId, node: NodeId) -> bool {
+        let moves_there = self.moving.get(&id).is_some_and(|moving| moving.to.touches(node));
+        moves_there || self.job(id).is_some_and(|view| view.held.touches(node))
     }
 
     /// Books what an action found due will take, until all of the step's actions are known.
     pub(super) fn reserve(&mut self, action: &Action) {
-        let (id, allocation, resized) = match action {
-            Action::Start { job, allocation, .. } => (*job, allocation, false),
-            Action::Resize { job, allocation, .. } => (*job, allocation, true),
-            Action::Stop { .. } | Action::Merge { .. } => return,
+        let (Action::Start { job, allocation, .. } | Action::Resize { job, allocation, .. }) = action else {
+            return;
         };
-        let view = self.jobs.get(&id).expect("an action is due for a known job");
-        // A resized job holds both its old and its new devices until the backend has moved it.
-        let extra = if resized { beyond(allocation, &view.held) } else { Some(allocation.clone()) };
-        if let Some(extra) = &extra {
-            self.held.add(extra, &view.job.shape);
-        }
-        self.reserved.push((id, allocation.clone(), extra));
+        let view = self.jobs.get(job).expect("an action is due for a known job");
+        let extra = beyond(allocation, &view.held);
+        self.held.add_parts(&extra, &view.job.shape);
+        self.reserved.push((*job, extra));
     }
 
     pub(super) fn release_reservations(&mut self) {
-        for (id, _, extra) in std::mem::take(&mut self.reserved) {
+        for (id, extra) in std::mem::take(&mut self.reserved) {
             let view = self.jobs.get(&id).expect("an action is due for a known job");
-            if let Some(extra) = extra {
-                self.held.remove(&extra, &view.job.shape);
-            }
+            self.held.remove_parts(&extra, &view.job.shape);
         }
     }
 
@@ -349,7 +359,9 @@ impl State {
         speed: f64,
     ) -> Causes {
         let Some(view) = self.job_shared(id) else { return Causes::NONE };
-        if view.phase != Phase::Running || view.held == *allocation || allocation.is_none() {
+        // A report that comes again, after the job was ordered elsewhere, is of no concern any more.
+        let ordered = self.moving.get(&id).is_some_and(|moving| moving.to == *allocation);
+        if view.phase != Phase::Running || !ordered {
             return Causes::NONE;
         }
         self.end_move(id);
@@ -523,9 +535,9 @@ impl State {
             }
             Action::Resize { job, allocation, .. } => {
                 let Some(view) = self.job_shared(*job) else { return };
-                let extra = beyond(allocation, &view.held).unwrap_or_default();
-                self.held.add(&extra, &view.job.shape);
-                self.moving.insert(*job, extra);
+                let extra = beyond(allocation, &view.held);
+                self.held.add_parts(&extra, &view.job.shape);
+                self.moving.insert(*job, Move { to: allocation.clone(), extra });
             }
             Action::Merge { .. } => {}
         }
@@ -568,8 +580,8 @@ impl State {
         let (mut held, mut planned) = (Ledger::new(&self.cluster), Ledger::new(&self.cluster));
         for view in self.jobs() {
             held.add(&view.held, &view.job.shape);
-            if let Some(extra) = self.moving.get(&view.id()) {
-                held.add(extra, &view.job.shape);
+            if let Some(Move { extra, .. }) = self.moving.get(&view.id()) {
+                held.add_parts(extra, &view.job.shape);
             }
             planned.add(&view.target, &view.job.shape);
             let id = view.id();
@@ -615,29 +627,19 @@ fn remember(losses: &mut Vec<LossPoint>, point: LossPoint) {
     }
 }
 
-/// What of `wanted` is not part of `held`, placement by placement.
-fn beyond(wanted: &Allocation, held: &Allocation) -> Option<Allocation> {
-    let extra: Vec<_> = wanted
-        .placements()
-        .iter()
-        .filter_map(|want| {
-            let same = |have: &&crate::model::Placement| {
-                (have.copy, have.task, have.node) == (want.copy, want.task, want.node)
-            };
-            let Some(have) = held.placements().iter().find(same) else { return Some(*want) };
-            let mut more = *want;
-            more.count = want.count.saturating_sub(have.count);
-            more.gpus.devices &= !have.gpus.devices;
-            (more.count > 0 || more.gpus.devices != 0).then_some(more)
-        })
-        .collect();
-    // Devices may change while the count does not; such a placement counts once.
-    let counted = extra.into_iter().map(|mut p| {
-        p.count = p.count.max(1);
-        p
-    });
-    let counted: Vec<_> = counted.collect();
-    (!counted.is_empty()).then(|| Allocation::new(counted))
+/// What of `wanted` is not part of `held`, part by part: further instances, and further devices. Where
+/// only the devices change there are no further instances.
+fn beyond(wanted: &Allocation, held: &Allocation) -> Vec<Placement> {
+    let more = |want: &Placement| {
+        let same = |have: &&Placement| (have.copy, have.task, have.node) == (want.copy, want.task, want.node);
+        let Some(have) = held.placements().iter().find(same) else { return *want };
+        let mut more = *want;
+        more.count = want.count.saturating_sub(have.count);
+        more.gpus.devices &= !have.gpus.devices;
+        more
+    };
+    let parts = wanted.placements().iter().map(more);
+    parts.filter(|part| part.count > 0 || part.gpus.devices != 0).collect()
 }
 
 impl Event {

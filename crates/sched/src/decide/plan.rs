@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::model::{Allocation, GpuTypeSet, Job, JobId, NodeId, NodeState, Time, Wanted};
-use crate::place::{Ask, FreeCapacity, NoRoom, Rule, largest_gang, no_room};
+use crate::place::{Ask, FreeCapacity, NoRoom, Rule, largest_gang_by, no_room};
 use crate::view::{JobView, Note, Snapshot};
 
 use super::{Change, Decision, Reason, Verdict};
@@ -164,6 +164,11 @@ impl Plan {
         Some(until)
     }
 
+    /// Whether a job keeps away from a node on which it failed.
+    pub fn keeps_away(&self, id: JobId) -> bool {
+        self.shuns.get(&id).is_some_and(|(_, until)| *until > self.at)
+    }
+
     /// Until when a job keeps away from a node on which it failed, if that is all that keeps it waiting.
     pub fn backs_off(&mut self, job: &Arc<Job>, rule: Rule) -> Option<Time> {
         let (_, until) = *self.shuns.get(&job.id).filter(|(_, until)| *until > self.at)?;
@@ -292,10 +297,10 @@ impl Plan {
         no_room(&self.free, &job.shape, &job.wanted)
     }
 
-    /// `Unplaceable` if the job would not even fit the idle cluster.
-    pub fn unplaceable(seen: &Snapshot, job: &Job) -> Option<Reason> {
+    /// `Unplaceable` if the job would not even fit the idle cluster, placed by a rule.
+    pub fn unplaceable(seen: &Snapshot, job: &Job, rule: Rule) -> Option<Reason> {
         let workers = Ask::minimum(&job.shape, &job.wanted).workers;
-        let largest = largest_gang(&seen.cluster, &job.shape, &job.wanted);
+        let largest = largest_gang_by(rule, &seen.cluster, &job.shape, &job.wanted);
         let graph = job.shape.data_parallel().is_none();
         (largest < if graph { 1 } else { workers }).then_some(Reason::Unplaceable { workers, largest })
     }

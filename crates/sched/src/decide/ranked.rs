@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::model::{GPU, GpuTypeSet, Job, JobId, Time};
+use crate::model::{GPU, GpuTypeSet, Job, JobId, Placement, Time};
 use crate::place::Rule;
 use crate::rank::{Queue, Shape, Waiting, Walk};
 use crate::view::{JobView, Snapshot};
@@ -48,6 +48,8 @@ pub struct Ranked<K> {
     pub queue: Queue<K>,
     running: BTreeSet<(K, JobId)>,
     ranks: BTreeMap<JobId, K>,
+    /// How the idle cluster is filled to tell what could never run.
+    rule: Rule,
     /// Whether a shape fits the idle cluster.
     verdicts: BTreeMap<Shape, Option<Reason>>,
     /// Jobs that began or ceased to have a target in this decision, in order of their rank at the time.
@@ -64,11 +66,19 @@ impl<K> Default for Ranked<K> {
             queue: Queue::default(),
             running: BTreeSet::new(),
             ranks: BTreeMap::new(),
+            rule: Rule::default(),
             verdicts: BTreeMap::new(),
             started: Vec::new(),
             evicted: Vec::new(),
             news: Vec::new(),
         }
+    }
+}
+
+impl<K> Ranked<K> {
+    /// For a policy that places by this rule only: what the rule can never place is not queued.
+    pub fn placing_by(rule: Rule) -> Self {
+        Self { rule, ..Self::default() }
     }
 }
 
@@ -124,7 +134,7 @@ impl<K: Rank> Ranked<K> {
 
     /// Why a job could not even run on the idle cluster.
     pub fn unplaceable(&mut self, seen: &Snapshot, job: &Job) -> Option<Reason> {
-        *self.verdicts.entry(Shape::of(job)).or_insert_with(|| Plan::unplaceable(seen, job))
+        *self.verdicts.entry(Shape::of(job)).or_insert_with(|| Plan::unplaceable(seen, job, self.rule))
     }
 
     /// Gives a running job another rank.
@@ -193,7 +203,8 @@ impl<K: Rank> Ranked<K> {
         while let Some(waiting) = walk.next(&self.queue) {
             let placed = self.start(seen, &waiting.job, manner.rule, Reason::Chosen, rank)
                 || (manner.preempts && self.preempt(seen, &waiting, manner.rule, &mut walk, rank));
-            if placed || self.plan.backs_off(&waiting.job, manner.rule).is_some() {
+            // A job that keeps away from a node says nothing about the others of its shape.
+            if placed || self.plan.keeps_away(waiting.job.id) {
                 walk.go_on(&self.queue, &waiting);
             }
         }
@@ -317,13 +328,24 @@ impl<K: Rank> Ranked<K> {
             .take_while(|(key, id)| (key.at(seen.at), *id) > (waiting.key, waiting.job.id));
         for (_, id) in lower {
             let target = self.plan.target(*id).expect("a running job has a target");
-            let useful = need == 0 || target.placements().iter().any(|p| on_type(seen, types, p.node));
+            // What is on a node that drains is of no use to anybody else.
+            let usable = |p: &&Placement| {
+                self.plan.free().takes_work(p.node) && (need == 0 || on_type(seen, types, p.node))
+            };
+            let gain: u64 = target.placements().iter().filter(usable).map(|p| p.gpus.milli()).sum();
+            let useful = target.placements().iter().any(|p| usable(&p));
             if useful && seen.job(*id).is_some_and(|view| view.job.goals.movable) {
                 victims.push(*id);
-                found += target.gpu_milli();
+                found += gain;
             }
         }
-        (!victims.is_empty() && found >= need).then_some(victims)
+        // Partly used devices are not counted, so nothing can be ruled out for those who want a part.
+        let wants_part = waiting
+            .job
+            .shape
+            .data_parallel()
+            .is_some_and(|shape| !shape.worker.gpu_milli.is_multiple_of(GPU));
+        (!victims.is_empty() && (wants_part || found >= need)).then_some(victims)
     }
 }
 

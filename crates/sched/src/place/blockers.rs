@@ -62,11 +62,17 @@ pub fn no_room(free: &FreeCapacity, shape: &Parallelism, wanted: &Wanted) -> NoR
     answer
 }
 
-/// The largest number of workers with which the job would fit an idle cluster, at most its minimum.
+/// The largest number of workers with which the job would fit an idle cluster, at most its minimum, if
+/// it may be placed anyhow; see [`largest_gang_by`].
+pub fn largest_gang(cluster: &Cluster, shape: &Parallelism, wanted: &Wanted) -> u32 {
+    largest_gang_by(Rule::Pack, cluster, shape, wanted)
+}
+
+/// The largest number of workers with which the job would fit an idle cluster by a rule, at most its minimum.
 ///
 /// Equal to the minimum means: the job can run. Nodes that are down count as present, since they may
 /// return. A task graph is all or nothing: 1 or 0.
-pub fn largest_gang(cluster: &Cluster, shape: &Parallelism, wanted: &Wanted) -> u32 {
+pub fn largest_gang_by(rule: Rule, cluster: &Cluster, shape: &Parallelism, wanted: &Wanted) -> u32 {
     let mut idle = cluster.clone();
     for node in &mut idle.nodes {
         node.state = NodeState::Up;
@@ -74,7 +80,7 @@ pub fn largest_gang(cluster: &Cluster, shape: &Parallelism, wanted: &Wanted) -> 
     let mut free = FreeCapacity::new(&idle);
     let ask = Ask::minimum(shape, wanted);
     let mut fits = |workers: u32| {
-        let placed = free.place(Rule::Pack, &Ask { workers, ..ask });
+        let placed = free.place(rule, &Ask { workers, ..ask });
         if let Some(held) = &placed {
             free.release(held, shape);
         }

@@ -33,6 +33,8 @@ pub struct FreeCapacity {
 pub(super) struct NodeRoom {
     pub(super) room: Resources,
     pub(super) takes_work: bool,
+    /// Whether what is there may stay: the node is not down.
+    is_there: bool,
     pub(super) gpu_type: Option<GpuTypeId>,
     pub(super) rack: RackId,
     gpu_count: u32,
@@ -48,6 +50,7 @@ impl NodeRoom {
         Self {
             room: node.holds,
             takes_work: false,
+            is_there: true,
             gpu_type: node.gpu_type.filter(|_| gpu_count > 0),
             rack: node.rack,
             gpu_count,
@@ -185,6 +188,7 @@ impl FreeCapacity {
 
     /// Follows a node's change of state. What is held there stays accounted for until it is released.
     pub fn set_state(&mut self, node: NodeId, state: NodeState) {
+        self.nodes[node.index()].is_there = state != NodeState::Down;
         self.edit(node, |room| room.takes_work = state == NodeState::Up);
     }
 
@@ -322,12 +326,18 @@ impl FreeCapacity {
 
     /// Whether all of an allocation is free, on nodes that take work.
     pub fn has_room_for(&self, allocation: &Allocation, shape: &Parallelism) -> bool {
+        let all_take_work = allocation.placements().iter().all(|p| self.takes_work(p.node));
+        all_take_work && self.is_free(allocation, shape)
+    }
+
+    /// Whether all of an allocation is free, on nodes that take work or drain.
+    fn is_free(&self, allocation: &Allocation, shape: &Parallelism) -> bool {
         // Two tasks of one job on one node are checked together: sum first, then compare.
         let placements = allocation.placements();
         placements.iter().enumerate().all(|(i, p)| {
             let room = &self.nodes[p.node.index()];
             if placements.len() == 1 {
-                return room.takes_work && room.can_take(p.gpus, &demand(p, shape));
+                return room.is_there && room.can_take(p.gpus, &demand(p, shape));
             }
             let same_node = || placements.iter().filter(|other| other.node == p.node);
             let total = same_node().fold(Resources::NONE, |sum, other| sum + demand(other, shape));
@@ -336,13 +346,14 @@ impl FreeCapacity {
                     && other.gpus.devices & p.gpus.devices != 0
                     && u64::from(other.gpus.share_milli) + u64::from(p.gpus.share_milli) > GPU
             });
-            room.takes_work && apart && room.can_take(p.gpus, &total)
+            room.is_there && apart && room.can_take(p.gpus, &total)
         })
     }
 
-    /// Takes an allocation back if all of it is still free: the cheapest placement is to stay.
+    /// Takes an allocation back if all of it is still free: the cheapest placement is to stay. On a node
+    /// that drains one may stay, though nothing new goes there.
     pub fn keep(&mut self, allocation: &Allocation, shape: &Parallelism) -> bool {
-        let fits = self.has_room_for(allocation, shape);
+        let fits = self.is_free(allocation, shape);
         if fits {
             self.take(allocation, shape);
         }

@@ -8,7 +8,7 @@ mod free_capacity;
 mod node_set;
 mod rules;
 
-pub use blockers::{NoRoom, largest_gang, no_room};
+pub use blockers::{NoRoom, largest_gang, largest_gang_by, no_room};
 pub use free_capacity::FreeCapacity;
 pub use node_set::NodeSet;
 pub use rules::{Ask, Rule};

@@ -66,6 +66,7 @@ impl<'a> Ask<'a> {
 struct Fence {
     types: GpuTypeSet,
     rack: Option<RackId>,
+    node: Option<NodeId>,
 }
 
 impl FreeCapacity {
@@ -123,7 +124,7 @@ impl FreeCapacity {
             return false;
         }
         let rack = (ask.wanted.topology == Topology::SameRack).then(|| self.node(placed[0].node).rack);
-        let fence = Fence { types: GpuTypeSet::ALL, rack };
+        let fence = Fence { types: GpuTypeSet::ALL, rack, node: None };
         let Some(counts) = self.choose_spread(server, left, fence) else {
             return false;
         };
@@ -147,9 +148,9 @@ impl FreeCapacity {
         } else {
             vec![None]
         };
-        let pairs = types
-            .into_iter()
-            .flat_map(move |types| racks.clone().into_iter().map(move |rack| Fence { types, rack }));
+        let pairs = types.into_iter().flat_map(move |types| {
+            racks.clone().into_iter().map(move |rack| Fence { types, rack, node: None })
+        });
         pairs.collect::<Vec<_>>().into_iter()
     }
 
@@ -177,12 +178,29 @@ impl FreeCapacity {
                 .choose_one_node(rule, worker, workers, fence)
                 .or_else(|| self.choose_few_nodes(worker, workers, fence)),
             Rule::Consolidate => self.choose_one_node(rule, worker, workers, fence).or_else(|| {
-                let most = self.up().map(|(_, room)| self.whole_slots(room, worker)).max().unwrap_or(0);
-                let fewest = u64::from(workers).div_ceil(most.max(1));
                 let chosen = self.choose_few_nodes(worker, workers, fence)?;
-                (chosen.len() as u64 <= fewest).then_some(chosen)
+                (chosen.len() <= self.fewest_nodes(worker, workers, fence)).then_some(chosen)
             }),
         }
+    }
+
+    /// The smallest number of nodes inside a fence that would hold so many workers if nothing ran there.
+    /// Work without GPUs is not counted in devices and may take as many as it likes.
+    fn fewest_nodes(&self, worker: &Resources, workers: u32, fence: Fence) -> usize {
+        if worker.gpu_milli == 0 {
+            return usize::MAX;
+        }
+        let usable = self.up().filter(|(node, room)| {
+            self.inside(fence, *node) && room.gpu_type.is_none_or(|gpu_type| fence.types.has(gpu_type))
+        });
+        let mut slots: Vec<u64> = usable.map(|(_, room)| self.whole_slots(room, worker)).collect();
+        slots.sort_unstable_by(|a, b| b.cmp(a));
+        let mut held = 0;
+        let enough = slots.iter().position(|slots| {
+            held += slots;
+            held >= u64::from(workers)
+        });
+        enough.map_or(usize::MAX, |last| last + 1)
     }
 
     /// How many workers an idle node of this kind would hold, by devices.
@@ -193,6 +211,7 @@ impl FreeCapacity {
 
     fn inside(&self, fence: Fence, node: NodeId) -> bool {
         fence.rack.is_none_or(|rack| self.node(node).rack == rack)
+            && fence.node.is_none_or(|only| only == node)
     }
 
     /// Nodes that could hold at least one worker, in index order; CPU work sees nodes without GPUs first.
@@ -351,27 +370,33 @@ impl FreeCapacity {
         })
     }
 
-    /// Every task in order on the fullest node that still holds it.
+    /// Every task in order on the fullest node that still holds it, all inside one fence.
     fn place_graph(&mut self, graph: &TaskGraph, wanted: &Wanted) -> Option<Allocation> {
+        let largest = graph.tasks.iter().map(|task| task.demand).max_by_key(|demand| demand.gpu_milli)?;
+        let fences: Vec<Fence> = self.fences(wanted, &largest).collect();
+        let whole_nodes = |fence: &Fence| -> Vec<Fence> {
+            let usable = self.in_order(&largest, *fence);
+            usable.into_iter().map(|node| Fence { node: Some(node), ..*fence }).collect()
+        };
+        let fences = match wanted.topology {
+            Topology::SameNode => fences.iter().flat_map(whole_nodes).collect(),
+            Topology::SameRack | Topology::Anywhere => fences,
+        };
+        fences.into_iter().find_map(|fence| self.place_graph_inside(graph, fence))
+    }
+
+    fn place_graph_inside(&mut self, graph: &TaskGraph, fence: Fence) -> Option<Allocation> {
         let mut placed: Vec<Placement> = Vec::with_capacity(graph.tasks.len());
         for (i, task) in graph.tasks.iter().enumerate() {
-            let rule = Rule::Pack;
-            let chosen = self
-                .fences(wanted, &task.demand)
-                .find_map(|fence| self.choose_one_node(rule, &task.demand, 1, fence));
-            match chosen {
-                Some(chosen) => {
-                    let part = (CopyId(0), TaskId(i as u32));
-                    placed.push(self.take_slots(part, chosen[0].0, &task.demand, 1));
-                }
-                None => {
-                    let shape = Parallelism::TaskGraph(graph.clone());
-                    self.release(&Allocation::new(placed), &shape);
-                    return None;
-                }
-            }
+            let Some(chosen) = self.choose_one_node(Rule::Pack, &task.demand, 1, fence) else {
+                let shape = Parallelism::TaskGraph(graph.clone());
+                self.release(&Allocation::new(placed), &shape);
+                return None;
+            };
+            let part = (CopyId(0), TaskId(i as u32));
+            placed.push(self.take_slots(part, chosen[0].0, &task.demand, 1));
         }
-        (!placed.is_empty()).then(|| Allocation::new(placed))
+        Some(Allocation::new(placed))
     }
 }
 

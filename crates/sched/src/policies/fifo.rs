@@ -63,7 +63,7 @@ struct Fifo {
 
 impl Fifo {
     fn boxed(rule: Rule, strict: bool) -> Box<dyn Policy> {
-        Box::new(Self { rule, strict, ranked: Ranked::default() })
+        Box::new(Self { rule, strict, ranked: Ranked::placing_by(rule) })
     }
 
     /// Starts jobs in order until the head of every contended pool is stuck.

@@ -19,6 +19,7 @@ pub const ALL: &[&Entry] = &[
     &sharing::DRF,
     &srtf::SRTF,
     &srtf::SJF,
+    &tetris::ENTRY,
     &tiresias::ENTRY,
 ];
 

@@ -87,7 +87,7 @@ struct Shortest {
 impl Shortest {
     fn boxed(Parameters { by, placement, ties }: Parameters, preempts: bool) -> Box<dyn Policy> {
         let manner = Manner { rule: placement, preempts };
-        Box::new(Self { by, ties, manner, newcomers: Vec::new(), ranked: Ranked::default() })
+        Box::new(Self { by, ties, manner, newcomers: Vec::new(), ranked: Ranked::placing_by(placement) })
     }
 
     fn order(by: By, ties: Ties, now: Time, view: &JobView, runs: bool) -> Order {

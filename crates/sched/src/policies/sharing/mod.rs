@@ -118,7 +118,10 @@ impl Sharing {
                 continue;
             }
             let shape = Shape::of(&view.job);
-            let never = *self.unplaceable.entry(shape).or_insert_with(|| Plan::unplaceable(seen, &view.job));
+            let never = *self
+                .unplaceable
+                .entry(shape)
+                .or_insert_with(|| Plan::unplaceable(seen, &view.job, self.parameters.placement));
             match never {
                 Some(reason) => self.plan.say(id, Verdict::Wait(reason)),
                 None => {

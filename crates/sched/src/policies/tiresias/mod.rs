@@ -189,7 +189,7 @@ impl Tiresias {
             gittins,
             timing: p.timing,
             manner: Manner { rule: p.placement, preempts: true },
-            ranked: Ranked::default(),
+            ranked: Ranked::placing_by(p.placement),
             memories: BTreeMap::new(),
             crossings: BTreeSet::new(),
             crossing_of: BTreeMap::new(),
