@@ -16,6 +16,8 @@ pub struct Workload {
     pub tenants: Tenants,
     /// The names of the models that jobs refer to by [`trainyard_sched::model::ModelId`].
     pub models: Vec<String>,
+    /// The names of the GPU types that jobs refer to by number: the cluster's, or as the trace named them.
+    pub gpu_types: Vec<Arc<str>>,
     /// What was read, left out, mended and assumed.
     pub report: ImportReport,
 }

@@ -2,6 +2,8 @@
 
 mod rate;
 mod table;
+mod throughputs;
 
 pub use rate::{Crowd, Physics};
 pub use table::{Locality, ThroughputTable};
+pub use throughputs::{TableError, gavel_throughputs, parse_throughputs};

@@ -1,0 +1,117 @@
+//! The short way to write a cluster: `229x8:p100,321x2:p100`, that is nodes x GPUs : type.
+
+use trainyard_sched::model::{Cluster, GpuTypeSet, MAX_GPUS_PER_NODE};
+
+/// The most nodes that a cluster may have here; a typing error should not fill the memory.
+pub(crate) const NODE_LIMIT: u64 = 1_000_000;
+
+/// Why words are no cluster.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WordError {
+    /// A part that is not nodes, GPUs and a type.
+    #[error("cluster `{whole}`: `{part}` is not nodes x GPUs : type; write for example `16x8:v100`")]
+    Shape {
+        /// All that was given.
+        whole: String,
+        /// The part.
+        part: String,
+    },
+    /// A number that is not whole or out of range.
+    #[error("cluster `{whole}`: `{value}` in `{part}` is no number of {what} from 1 to {limit}")]
+    Number {
+        /// All that was given.
+        whole: String,
+        /// The part.
+        part: String,
+        /// The value.
+        value: String,
+        /// What is counted.
+        what: &'static str,
+        /// The largest number.
+        limit: u64,
+    },
+    /// Too many nodes in all.
+    #[error("cluster `{whole}`: more than {limit} nodes")]
+    TooManyNodes {
+        /// All that was given.
+        whole: String,
+        /// The limit.
+        limit: u64,
+    },
+    /// Too many GPU types.
+    #[error("cluster `{whole}`: more than {limit} GPU types")]
+    TooManyTypes {
+        /// All that was given.
+        whole: String,
+        /// The limit.
+        limit: usize,
+    },
+}
+
+/// The cluster that `words` describe: groups of equal nodes in one rack, with GPUs only.
+pub fn parse_words(words: &str) -> Result<Cluster, WordError> {
+    let whole = || words.to_owned();
+    let mut cluster = Cluster::default();
+    for part in words.split(',').map(str::trim) {
+        let shape = || WordError::Shape { whole: whole(), part: part.to_owned() };
+        let (sizes, gpu_type) = part.split_once(':').ok_or_else(shape)?;
+        let (nodes, gpus) = sizes.split_once(['x', 'X']).ok_or_else(shape)?;
+        let gpu_type = gpu_type.trim().to_lowercase();
+        let is_name = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        if gpu_type.is_empty() || !gpu_type.chars().all(is_name) {
+            return Err(shape());
+        }
+        let number = |value: &str, what, limit| {
+            let value = value.trim();
+            value.parse().ok().filter(|count| (1..=limit).contains(count)).ok_or_else(|| WordError::Number {
+                whole: whole(),
+                part: part.to_owned(),
+                value: value.to_owned(),
+                what,
+                limit,
+            })
+        };
+        let nodes = number(nodes, "nodes", NODE_LIMIT)?;
+        let gpus = number(gpus, "GPUs", u64::from(MAX_GPUS_PER_NODE))?;
+        if cluster.nodes.len() as u64 + nodes > NODE_LIMIT {
+            return Err(WordError::TooManyNodes { whole: whole(), limit: NODE_LIMIT });
+        }
+        if cluster.gpu_type(&gpu_type).is_none() && cluster.gpu_types.len() == GpuTypeSet::MAX_TYPES {
+            return Err(WordError::TooManyTypes { whole: whole(), limit: GpuTypeSet::MAX_TYPES });
+        }
+        cluster.add(nodes as u32, gpus, &gpu_type);
+    }
+    Ok(cluster)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_of_nodes_are_added_in_order() {
+        let cluster = parse_words("229x8:p100, 321x2:P100,1x4:v100").unwrap();
+        assert_eq!(cluster.to_string(), "551 nodes, 2478 GPUs (2474 p100, 4 v100)");
+        assert_eq!(cluster.nodes[229].gpu_count(), 2);
+        assert_eq!(cluster.validate(), Ok(()));
+    }
+
+    #[test]
+    fn words_that_are_no_cluster_are_named() {
+        for words in ["", "8", "4x8", "4:v100", "4x8:", "4x8:v100,", "4x8:v 100", "x:v100x"] {
+            assert!(
+                matches!(parse_words(words), Err(WordError::Shape { .. } | WordError::Number { .. })),
+                "{words}"
+            );
+        }
+        for (words, bad) in
+            [("0x8:a", "0"), ("4x65:a", "65"), ("4x0:a", "0"), ("-1x8:a", "-1"), ("1e3x8:a", "1e3")]
+        {
+            let error = parse_words(words).unwrap_err();
+            assert!(matches!(&error, WordError::Number { value, .. } if value == bad), "{words}: {error}");
+        }
+        assert!(matches!(parse_words("1000000x1:a,1x1:a"), Err(WordError::TooManyNodes { .. })));
+        let many: Vec<String> = (0..65).map(|i| format!("1x1:t{i}")).collect();
+        assert!(matches!(parse_words(&many.join(",")), Err(WordError::TooManyTypes { .. })));
+    }
+}

@@ -1,0 +1,414 @@
+//! Workloads from a seed. Draws sizes, run times, owners, endings and arrivals of a preset; reads no file.
+//!
+//! Every kind of draw has its own branch of the seed, so a new kind of draw changes no other number.
+
+mod presets;
+mod rhythm;
+
+use std::sync::Arc;
+
+use rand::RngExt;
+use rand_pcg::Pcg64;
+use rand_pcg::rand_core::SeedableRng;
+use trainyard_sched::model::{
+    Goals, Job, JobId, MoveCost, Parallelism, Seed, Span, TenantId, Tenants, Time, Wanted,
+};
+
+pub use presets::{PRESETS, Preset};
+
+use crate::trace::{Declaring, declare};
+use crate::truth::{Ending, Truth};
+use crate::workload::{Done, ImportReport, Workload};
+use presets::SizeClass;
+
+const DAY_S: f64 = 86_400.0;
+const JOB_LIMIT: u32 = 10_000_000;
+const DAY_LIMIT: f64 = 3650.0;
+
+/// What to generate.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parameters {
+    /// The name of a preset; see [`PRESETS`].
+    pub preset: String,
+    /// The seed.
+    pub seed: Seed,
+    /// How many jobs; `None` means as many as the preset has, or as many as fill `days` with `load`.
+    pub jobs: Option<u32>,
+    /// Over how many days they arrive; `None` means as the preset, or as many as give `load`.
+    pub days: Option<f64>,
+    /// The GPU time that is asked for, as a part of the GPU time that a cluster has while jobs arrive. With
+    /// `jobs` and `days` as well, run times are scaled to meet it.
+    pub load: Option<Load>,
+    /// Tenants that are known before, usually the cluster's; the preset's own are added.
+    pub tenants: Tenants,
+    /// What jobs declare about their length.
+    pub declared: Declaring,
+    /// What moving costs each job.
+    pub move_cost: MoveCost,
+}
+
+/// A part of the GPU time of a cluster.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Load {
+    /// 1 is as much as there is.
+    pub fraction: f64,
+    /// The GPUs of the cluster.
+    pub gpus: u64,
+}
+
+impl Default for Parameters {
+    /// The busy day.
+    fn default() -> Self {
+        Self {
+            preset: "day".to_owned(),
+            seed: Seed(0),
+            jobs: None,
+            days: None,
+            load: None,
+            tenants: Tenants::default(),
+            declared: Declaring::Exact,
+            move_cost: MoveCost::default(),
+        }
+    }
+}
+
+/// Why nothing can be generated.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum GenerateError {
+    /// A preset that does not exist.
+    #[error("there is no preset `{name}`; {hint}")]
+    NoSuchPreset {
+        /// What was asked for.
+        name: String,
+        /// The nearest name, or all of them.
+        hint: String,
+    },
+    /// A number of jobs that is out of range.
+    #[error("jobs = {jobs}; give a number from 1 to {JOB_LIMIT}")]
+    Jobs {
+        /// What was given.
+        jobs: u32,
+    },
+    /// A number of days that is out of range.
+    #[error("days = {days}; give a number above 0 and up to {DAY_LIMIT}")]
+    Days {
+        /// What was given, or what the load would need.
+        days: f64,
+    },
+    /// A load that is out of range.
+    #[error("load = {fraction} of {gpus} GPUs; give a fraction above 0 and up to 100, and at least one GPU")]
+    Load {
+        /// What was given.
+        fraction: f64,
+        /// The GPUs of the cluster.
+        gpus: u64,
+    },
+    /// A spread that is no number from zero upwards.
+    #[error("the spread of the declared durations is {spread}; give a number from 0 upwards")]
+    Spread {
+        /// What was given.
+        spread: f64,
+    },
+}
+
+/// What is drawn for one job, arrival aside.
+struct Draw {
+    gpus: u32,
+    duration_s: f64,
+}
+
+/// A workload like the preset's.
+pub fn generate(parameters: &Parameters) -> Result<Workload, GenerateError> {
+    let preset = find(&parameters.preset)?;
+    check(parameters)?;
+    let mut report = ImportReport { source: describe(preset, parameters), ..ImportReport::default() };
+    report.find(Done::Assumed, format!("figures of the preset {}: {}", preset.name, preset.source), None);
+    let plan = Plan::of(preset, parameters);
+    let mut draws = draw_jobs(preset, parameters.seed, &plan);
+    let gpu_time_s: f64 = draws.iter().map(|draw| f64::from(draw.gpus) * draw.duration_s).sum();
+    let days = match (plan.days, plan.load) {
+        (Some(days), Some(load)) => {
+            let factor = load.gpu_time_s(days) / gpu_time_s;
+            if plan.scale {
+                draws.iter_mut().for_each(|draw| draw.duration_s *= factor);
+                let what = format!("run times were multiplied by {factor:.3} to meet the load");
+                report.find(Done::Assumed, what, None);
+            }
+            days
+        }
+        (Some(days), None) => days,
+        (None, Some(load)) => gpu_time_s / load.gpu_time_s(1.0),
+        (None, None) => preset.days,
+    };
+    if !(days.is_finite() && 0.0 < days && days <= DAY_LIMIT) {
+        return Err(GenerateError::Days { days });
+    }
+    report.rows = draws.len() as u64;
+    report.kept = report.rows;
+    Ok(assemble(preset, parameters, &draws, days, report))
+}
+
+/// How many jobs, over how many days, at which load; what is open follows from the draws.
+struct Plan {
+    jobs: Option<u32>,
+    days: Option<f64>,
+    load: Option<Load>,
+    /// Whether run times are scaled to meet the load.
+    scale: bool,
+}
+
+impl Plan {
+    fn of(preset: &Preset, given: &Parameters) -> Self {
+        let Parameters { jobs, days, load, .. } = given;
+        let own_load = preset.load.map(|(fraction, gpus)| Load { fraction, gpus });
+        match (*jobs, *days, *load) {
+            // Nothing given: the preset as it was made.
+            (None, None, None) => {
+                let (jobs, days) = (Some(preset.jobs), Some(preset.days));
+                Self { jobs, days, load: own_load, scale: own_load.is_some() }
+            }
+            (Some(jobs), None, None) => {
+                // The rate of the preset.
+                let days = preset.days * f64::from(jobs) / f64::from(preset.jobs);
+                Self { jobs: Some(jobs), days: Some(days), load: None, scale: false }
+            }
+            (None, Some(days), None) => {
+                let jobs = (f64::from(preset.jobs) * days / preset.days).round();
+                let jobs = jobs.clamp(1.0, f64::from(JOB_LIMIT)) as u32;
+                Self { jobs: Some(jobs), days: Some(days), load: None, scale: false }
+            }
+            (None, None, load) => Self { jobs: Some(preset.jobs), days: None, load, scale: false },
+            (jobs, days, load) => Self { jobs, days, load, scale: jobs.is_some() && load.is_some() },
+        }
+    }
+}
+
+impl Load {
+    /// GPU-seconds of so many days.
+    fn gpu_time_s(self, days: f64) -> f64 {
+        self.fraction * self.gpus as f64 * days * DAY_S
+    }
+}
+
+fn find(name: &str) -> Result<&'static Preset, GenerateError> {
+    PRESETS.iter().find(|preset| preset.name == name).ok_or_else(|| GenerateError::NoSuchPreset {
+        name: name.to_owned(),
+        hint: crate::trace::nearest(name, PRESETS.iter().map(|preset| preset.name)),
+    })
+}
+
+fn check(parameters: &Parameters) -> Result<(), GenerateError> {
+    if let Some(jobs) = parameters.jobs.filter(|jobs| !(1..=JOB_LIMIT).contains(jobs)) {
+        return Err(GenerateError::Jobs { jobs });
+    }
+    if let Some(days) = parameters.days.filter(|days| !(*days > 0.0 && *days <= DAY_LIMIT)) {
+        return Err(GenerateError::Days { days });
+    }
+    let possible = |load: &Load| load.fraction > 0.0 && load.fraction <= 100.0 && load.gpus > 0;
+    if let Some(Load { fraction, gpus }) = parameters.load.filter(|load| !possible(load)) {
+        return Err(GenerateError::Load { fraction, gpus });
+    }
+    if let Declaring::Noisy { spread } = parameters.declared
+        && !(spread.is_finite() && spread >= 0.0)
+    {
+        return Err(GenerateError::Spread { spread });
+    }
+    Ok(())
+}
+
+fn describe(preset: &Preset, parameters: &Parameters) -> String {
+    format!("generated: preset {}, seed {}", preset.name, parameters.seed.0)
+}
+
+fn branch(seed: Seed, name: &str) -> Pcg64 {
+    Pcg64::seed_from_u64(seed.branch(name).0)
+}
+
+/// Sizes and run times: as many jobs as planned, or as many as fill the days with the load.
+fn draw_jobs(preset: &Preset, seed: Seed, plan: &Plan) -> Vec<Draw> {
+    let mut sizes = branch(seed, "sizes");
+    let mut durations = branch(seed, "durations");
+    let choices: Vec<(&SizeClass, u32, f64)> = preset
+        .classes
+        .iter()
+        .flat_map(|class| class.sizes.iter().map(move |(gpus, share)| (class, *gpus, *share)))
+        .collect();
+    let shares = Shares::new(choices.iter().map(|choice| choice.2));
+    let limit = plan.jobs.unwrap_or(JOB_LIMIT);
+    let enough_s = match (plan.jobs, plan.days, plan.load) {
+        (None, Some(days), Some(load)) => load.gpu_time_s(days),
+        _ => f64::INFINITY,
+    };
+    let mut draws = Vec::new();
+    let mut gpu_time_s = 0.0;
+    while (draws.len() as u32) < limit && gpu_time_s < enough_s {
+        let (class, gpus, _) = choices[shares.pick(&mut sizes)];
+        let duration_s = quantile(class.durations_s, durations.random());
+        gpu_time_s += f64::from(gpus) * duration_s;
+        draws.push(Draw { gpus, duration_s });
+    }
+    draws
+}
+
+/// The run time that a share `p` of the jobs does not exceed; geometric between the known ones.
+fn quantile(known: &[(f64, f64)], p: f64) -> f64 {
+    let upper = known.partition_point(|(share, _)| *share <= p).clamp(1, known.len() - 1);
+    let ((p0, low), (p1, high)) = (known[upper - 1], known[upper]);
+    low * (high / low).powf((p - p0) / (p1 - p0))
+}
+
+/// Picks with given shares.
+struct Shares {
+    sums: Vec<f64>,
+}
+
+impl Shares {
+    fn new(shares: impl Iterator<Item = f64>) -> Self {
+        let sums = shares.scan(0.0, |sum, share| {
+            *sum += share;
+            Some(*sum)
+        });
+        Self { sums: sums.collect() }
+    }
+
+    fn pick(&self, random: &mut Pcg64) -> usize {
+        let last = self.sums.len() - 1;
+        let drawn = random.random::<f64>() * self.sums[last];
+        self.sums.partition_point(|sum| *sum <= drawn).min(last)
+    }
+}
+
+fn assemble(
+    preset: &Preset,
+    parameters: &Parameters,
+    draws: &[Draw],
+    days: f64,
+    report: ImportReport,
+) -> Workload {
+    let seed = parameters.seed;
+    let arrivals = preset.rhythm.arrivals(draws.len(), days * DAY_S, &mut branch(seed, "arrivals"));
+    let (mut owners, mut endings) = (branch(seed, "tenants"), branch(seed, "endings"));
+    let owner_shares = Shares::new(preset.tenants.iter().map(|(_, share)| *share));
+    let ending_shares = Shares::new(preset.endings.iter().copied());
+    let mut tenants = parameters.tenants.clone();
+    let owner_ids: Vec<TenantId> = preset.tenants.iter().map(|(name, _)| tenants.intern(name)).collect();
+    let job = |(i, (draw, submitted)): (usize, (&Draw, Time))| {
+        let duration = Span::from_secs_f64(draw.duration_s).max(Span(1));
+        let mut truth = Truth::lasting(duration, draw.gpus);
+        truth.move_cost = parameters.move_cost;
+        truth.ending = [Ending::Completed, Ending::Failed, Ending::Killed][ending_shares.pick(&mut endings)];
+        let mut job = Job {
+            id: JobId(i as u32),
+            name: format!("{}-{}", preset.name, i + 1).into(),
+            tenant: owner_ids[owner_shares.pick(&mut owners)],
+            model: None,
+            submitted,
+            shape: Parallelism::gang(draw.gpus),
+            wanted: Wanted::default(),
+            goals: Goals::default(),
+            declared: Workload::honest(&truth),
+            move_cost: parameters.move_cost,
+        };
+        declare(&mut job, parameters.declared, seed);
+        (Arc::new(job), truth)
+    };
+    let jobs = draws.iter().zip(arrivals).enumerate().map(job).collect();
+    Workload { jobs, tenants, models: Vec::new(), gpu_types: Vec::new(), report }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn philly(jobs: u32) -> Parameters {
+        Parameters { preset: "philly".to_owned(), jobs: Some(jobs), ..Parameters::default() }
+    }
+
+    fn gpu_time_s(workload: &Workload) -> f64 {
+        let of =
+            |(job, truth): &(Arc<Job>, Truth)| job.shape.minimum().gpu_milli as f64 / 1e3 * truth.iterations;
+        workload.jobs.iter().map(of).sum()
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_jobs_and_another_seed_does_not() {
+        let first = generate(&philly(1000)).unwrap();
+        assert_eq!(first.jobs, generate(&philly(1000)).unwrap().jobs);
+        let other = generate(&Parameters { seed: Seed(1), ..philly(1000) }).unwrap();
+        assert_ne!(first.jobs, other.jobs);
+    }
+
+    #[test]
+    fn jobs_are_numbered_in_the_order_of_arrival() {
+        let workload = generate(&philly(5000)).unwrap();
+        assert!(workload.jobs.is_sorted_by_key(|(job, _)| job.submitted));
+        assert!(workload.jobs.iter().enumerate().all(|(i, (job, _))| job.id.index() == i));
+    }
+
+    #[test]
+    fn sizes_and_run_times_follow_the_published_figures() {
+        let workload = generate(&Parameters { seed: Seed(1), ..philly(100_000) }).unwrap();
+        let single: Vec<f64> = {
+            let one = |(job, truth): &(Arc<Job>, Truth)| {
+                (job.shape.minimum().gpu_milli == 1000).then_some(truth.iterations)
+            };
+            workload.jobs.iter().filter_map(one).collect()
+        };
+        let share = single.len() as f64 / 1e5;
+        assert!((share - 0.9317).abs() < 0.005, "{share}");
+        let mut sorted = single;
+        sorted.sort_by(f64::total_cmp);
+        for (p, seconds) in [(0.5, 1117.0), (0.9, 8512.0), (0.99, 135_404.0)] {
+            let found = sorted[(p * sorted.len() as f64) as usize];
+            assert!((found / seconds - 1.0).abs() < 0.1, "{p}: {found} against {seconds}");
+        }
+        let completed = workload.jobs.iter().filter(|(_, truth)| truth.ending == Ending::Completed).count();
+        assert!((completed as f64 / 1e5 - 0.693).abs() < 0.01);
+    }
+
+    #[test]
+    fn the_load_is_met_by_the_length_of_the_trace() {
+        let load = Load { fraction: 0.7, gpus: 2474 };
+        let workload = generate(&Parameters { load: Some(load), ..philly(20_000) }).unwrap();
+        let span_s = workload.jobs.last().unwrap().0.submitted.as_secs_f64();
+        let found = gpu_time_s(&workload) / (2474.0 * span_s);
+        assert!((found / 0.7 - 1.0).abs() < 0.02, "{found}");
+    }
+
+    #[test]
+    fn the_busy_day_meets_its_load_with_run_times_that_are_hardly_scaled() {
+        for seed in 0..5 {
+            let workload = generate(&Parameters { seed: Seed(seed), ..Parameters::default() }).unwrap();
+            assert_eq!(workload.jobs.len(), 600);
+            assert!(workload.jobs.last().unwrap().0.submitted < Time::from_secs(86_400));
+            let found = gpu_time_s(&workload) / (512.0 * DAY_S);
+            assert!((found - 0.9).abs() < 1e-3, "{found}");
+            let scaled = workload.report.findings.iter().find(|f| f.what.contains("multiplied")).unwrap();
+            let factor: f64 = scaled.what.split(' ').nth(5).unwrap().parse().unwrap();
+            assert!((0.7..1.4).contains(&factor), "seed {seed}: {factor}");
+        }
+    }
+
+    #[test]
+    fn days_and_load_without_a_number_give_enough_jobs() {
+        let load = Some(Load { fraction: 0.5, gpus: 512 });
+        let parameters = Parameters { days: Some(2.0), load, ..Parameters::default() };
+        let workload = generate(&parameters).unwrap();
+        assert!(gpu_time_s(&workload) >= 0.5 * 512.0 * 2.0 * DAY_S);
+        assert!(workload.jobs.len() > 100);
+    }
+
+    #[test]
+    fn impossible_parameters_are_refused_with_their_value() {
+        let of = |change: fn(&mut Parameters)| {
+            let mut parameters = philly(10);
+            change(&mut parameters);
+            generate(&parameters).unwrap_err()
+        };
+        assert_eq!(of(|p| p.jobs = Some(0)), GenerateError::Jobs { jobs: 0 });
+        assert!(matches!(of(|p| p.days = Some(f64::NAN)), GenerateError::Days { .. }));
+        assert!(matches!(of(|p| p.load = Some(Load { fraction: 0.0, gpus: 8 })), GenerateError::Load { .. }));
+        let hint = of(|p| p.preset = "phily".to_owned()).to_string();
+        assert!(hint.contains("did you mean `philly`"), "{hint}");
+    }
+}

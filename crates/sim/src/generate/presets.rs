@@ -1,0 +1,225 @@
+//! The presets: figures that describe a kind of workload. Nothing is drawn here.
+//!
+//! Quantiles of `philly` were taken from the 82,247 rows of the list of Philly jobs in Sia's artifact
+//! (SOSP 2023), which has the jobs with a known run time of the trace published with Jeon et al., ATC 2019.
+
+use super::rhythm::Rhythm;
+
+/// A kind of workload.
+pub struct Preset {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What it is like.
+    pub title: &'static str,
+    /// Where its figures come from.
+    pub source: &'static str,
+    /// How many jobs, if nobody says.
+    pub jobs: u32,
+    /// Over how many days, if nobody says.
+    pub days: f64,
+    /// The load that it was made for and the GPUs of that cluster, if there is one.
+    pub load: Option<(f64, u64)>,
+    pub(crate) classes: &'static [SizeClass],
+    /// Tenants and their shares of the jobs.
+    pub(crate) tenants: &'static [(&'static str, f64)],
+    pub(crate) rhythm: Rhythm,
+    /// Shares of jobs that complete, fail and are killed.
+    pub(crate) endings: [f64; 3],
+}
+
+/// Jobs of similar size.
+pub(crate) struct SizeClass {
+    /// Numbers of GPUs and how many of the jobs have them.
+    pub(crate) sizes: &'static [(u32, f64)],
+    /// Run times in seconds by the share of jobs that run no longer.
+    pub(crate) durations_s: &'static [(f64, f64)],
+}
+
+/// All presets.
+pub const PRESETS: &[Preset] = &[DAY, PHILLY];
+
+/// A made-up busy day; its figures are chosen, not measured, so that a run of a minute shows queues, preemption
+/// and fragmentation. Sizes follow the usual powers of two.
+const DAY: Preset = Preset {
+    name: "day",
+    title: "one busy day on 64 nodes of 8 GPUs",
+    source: "chosen for demonstration, not measured",
+    jobs: 600,
+    days: 1.0,
+    load: Some((0.9, 512)),
+    classes: &[
+        SizeClass {
+            sizes: &[(1, 38.0), (2, 16.0)],
+            durations_s: &[(0.0, 120.0), (0.3, 1200.0), (0.6, 7200.0), (0.9, 28_800.0), (1.0, 72_000.0)],
+        },
+        SizeClass {
+            sizes: &[(4, 16.0), (8, 20.0)],
+            durations_s: &[(0.0, 180.0), (0.3, 2400.0), (0.6, 10_800.0), (0.9, 32_400.0), (1.0, 72_000.0)],
+        },
+        SizeClass {
+            sizes: &[(16, 6.0), (32, 3.0), (64, 1.0)],
+            durations_s: &[(0.0, 300.0), (0.3, 3600.0), (0.6, 10_800.0), (0.9, 28_800.0), (1.0, 57_600.0)],
+        },
+    ],
+    tenants: &[("vision", 35.0), ("language", 30.0), ("speech", 15.0), ("ranking", 12.0), ("robotics", 8.0)],
+    rhythm: Rhythm {
+        hours: [
+            0.4, 0.3, 0.3, 0.3, 0.3, 0.4, 0.6, 0.9, 1.4, 1.8, 2.0, 1.9, 1.5, 1.6, 1.9, 1.9, 1.8, 1.5, 1.1,
+            0.9, 0.8, 0.7, 0.6, 0.5,
+        ],
+        weekdays: [1.0, 1.0, 1.0, 1.0, 1.0, 0.5, 0.5],
+    },
+    endings: [0.85, 0.08, 0.07],
+};
+
+/// Philly. The shares of endings are those of Jeon et al., ATC 2019, Table 6 (passed, unsuccessful, killed); the
+/// number of jobs and days are the published ones (section 2.4). An ending does not depend on the run time here,
+/// while really killed jobs run longer.
+const PHILLY: Preset = Preset {
+    name: "philly",
+    title: "a Microsoft cluster of 2017: many small jobs, few very long ones",
+    source: "sizes, run times, tenants and rhythm: Sia's list of Philly jobs; endings: Jeon et al., ATC 2019",
+    jobs: 117_325,
+    days: 75.0,
+    load: None,
+    classes: &[
+        SizeClass {
+            sizes: &[(1, 76_627.0)],
+            durations_s: &[
+                (0.0, 1.0),
+                (0.01, 30.0),
+                (0.05, 52.0),
+                (0.1, 62.0),
+                (0.2, 76.0),
+                (0.3, 215.0),
+                (0.4, 600.0),
+                (0.5, 1117.0),
+                (0.6, 1728.0),
+                (0.7, 2464.0),
+                (0.8, 3754.0),
+                (0.9, 8512.0),
+                (0.95, 19_137.0),
+                (0.99, 135_404.0),
+                (0.999, 868_927.0),
+                (1.0, 3_256_045.0),
+            ],
+        },
+        SizeClass {
+            sizes: &[(2, 1818.0)],
+            durations_s: &[
+                (0.0, 2.0),
+                (0.01, 5.0),
+                (0.1, 11.0),
+                (0.3, 17.0),
+                (0.5, 21.0),
+                (0.6, 25.0),
+                (0.7, 33.0),
+                (0.8, 150.0),
+                (0.9, 73_625.0),
+                (0.95, 197_392.0),
+                (0.99, 526_030.0),
+                (1.0, 2_582_803.0),
+            ],
+        },
+        SizeClass {
+            sizes: &[(4, 1870.0)],
+            durations_s: &[
+                (0.0, 3.0),
+                (0.01, 35.0),
+                (0.05, 75.0),
+                (0.1, 138.0),
+                (0.2, 406.0),
+                (0.3, 1696.0),
+                (0.4, 7475.0),
+                (0.5, 17_431.0),
+                (0.6, 36_341.0),
+                (0.7, 78_716.0),
+                (0.8, 106_319.0),
+                (0.9, 184_519.0),
+                (0.95, 274_339.0),
+                (0.99, 908_661.0),
+                (1.0, 2_750_674.0),
+            ],
+        },
+        SizeClass {
+            sizes: &[(8, 1643.0)],
+            durations_s: &[
+                (0.0, 1.0),
+                (0.01, 33.0),
+                (0.05, 125.0),
+                (0.1, 216.0),
+                (0.2, 783.0),
+                (0.3, 3940.0),
+                (0.4, 12_390.0),
+                (0.5, 23_683.0),
+                (0.6, 64_753.0),
+                (0.7, 140_815.0),
+                (0.8, 203_140.0),
+                (0.9, 352_409.0),
+                (0.95, 525_631.0),
+                (0.99, 1_066_894.0),
+                (1.0, 4_628_226.0),
+            ],
+        },
+        SizeClass {
+            sizes: &[(12, 7.0), (16, 199.0)],
+            durations_s: &[
+                (0.0, 2.0),
+                (0.05, 40.0),
+                (0.1, 55.0),
+                (0.2, 277.0),
+                (0.3, 614.0),
+                (0.4, 7921.0),
+                (0.5, 41_713.0),
+                (0.6, 72_685.0),
+                (0.7, 141_622.0),
+                (0.8, 184_816.0),
+                (0.9, 340_881.0),
+                (0.95, 505_681.0),
+                (1.0, 1_710_643.0),
+            ],
+        },
+        SizeClass {
+            sizes: &[(24, 7.0), (32, 67.0), (64, 6.0), (128, 3.0)],
+            durations_s: &[
+                (0.0, 1.0),
+                (0.1, 326.0),
+                (0.2, 812.0),
+                (0.3, 990.0),
+                (0.4, 1738.0),
+                (0.5, 3718.0),
+                (0.6, 28_475.0),
+                (0.7, 47_708.0),
+                (0.8, 53_862.0),
+                (0.9, 59_941.0),
+                (0.95, 78_004.0),
+                (1.0, 213_302.0),
+            ],
+        },
+    ],
+    tenants: &[
+        ("6214e9", 41_226.0),
+        ("11cb48", 16_091.0),
+        ("6c71a0", 9953.0),
+        ("b436b2", 7423.0),
+        ("103959", 1934.0),
+        ("ee9e8c", 1511.0),
+        ("0e4a51", 1435.0),
+        ("ed69ec", 1137.0),
+        ("7f04ca", 723.0),
+        ("2869ce", 422.0),
+        ("e13805", 374.0),
+        ("23dbec", 8.0),
+        ("51b7ef", 4.0),
+        ("925e2b", 3.0),
+        ("795a4c", 3.0),
+    ],
+    rhythm: Rhythm {
+        hours: [
+            1.274, 0.985, 1.119, 1.103, 0.7, 1.153, 1.673, 2.089, 1.109, 1.006, 1.024, 0.869, 0.749, 0.705,
+            0.638, 0.649, 0.882, 0.668, 0.801, 0.728, 1.016, 0.917, 1.134, 1.01,
+        ],
+        weekdays: [0.863, 1.066, 1.138, 1.286, 1.443, 0.609, 0.595],
+    },
+    endings: [0.693, 0.172, 0.135],
+};

@@ -1,0 +1,182 @@
+//! Why a trace cannot be read at all. Rows that are merely bad are dropped and counted instead; see
+//! [`crate::workload::ImportReport`].
+
+use std::path::PathBuf;
+
+/// Why a trace gives no workload.
+#[derive(Debug, thiserror::Error)]
+pub enum TraceError {
+    /// The file is not there or may not be read.
+    #[error("cannot open the trace {}: check the path and its permissions", .path.display())]
+    Open {
+        /// The path as it was given.
+        path: PathBuf,
+        /// The cause.
+        source: std::io::Error,
+    },
+    /// Reading broke off, for example because a gzip file is cut short.
+    #[error("{file}:{line}: reading broke off here; if this is a gzip file, test it with `gzip -t`")]
+    Read {
+        /// The file's name.
+        file: String,
+        /// The line after which nothing more could be read.
+        line: u64,
+        /// The cause.
+        source: std::io::Error,
+    },
+    /// There is not a single line with text.
+    #[error("{file}: 0 jobs: the file is empty")]
+    Empty {
+        /// The file's name.
+        file: String,
+    },
+    /// There is a header and nothing below it.
+    #[error("{file}: 0 jobs: there is a {format} header, but no row follows it")]
+    HeaderOnly {
+        /// The file's name.
+        file: String,
+        /// The format that was recognised.
+        format: &'static str,
+    },
+    /// No row could be used, or the window leaves none.
+    #[error("{file}: 0 jobs: none of the {rows} rows can be used; the first reason is: {first}")]
+    NothingKept {
+        /// The file's name.
+        file: String,
+        /// How many rows there are.
+        rows: u64,
+        /// Why the first of them was left out.
+        first: String,
+    },
+    /// The first line belongs to no known format.
+    #[error(
+        "{file}:{line}: `{start}` begins no known trace format; known are {known} (the native one is described in docs/trace-format.md)"
+    )]
+    UnknownFormat {
+        /// The file's name.
+        file: String,
+        /// The first line with text.
+        line: u64,
+        /// Its beginning.
+        start: String,
+        /// The names of the formats.
+        known: String,
+    },
+    /// A format was asked for that does not exist.
+    #[error("there is no trace format `{name}`; {hint}")]
+    NoSuchFormat {
+        /// What was asked for.
+        name: String,
+        /// The nearest name, or all of them.
+        hint: String,
+    },
+    /// A line that is too long to be a row.
+    #[error("{file}:{line}: the line is longer than {limit_bytes} bytes; a trace has one short row a line")]
+    LongLine {
+        /// The file's name.
+        file: String,
+        /// The line.
+        line: u64,
+        /// The limit.
+        limit_bytes: usize,
+    },
+    /// A header that is not text.
+    #[error("{file}:{line}: the header is not UTF-8 text; convert the file with `iconv -t utf-8`")]
+    HeaderNotText {
+        /// The file's name.
+        file: String,
+        /// The line.
+        line: u64,
+    },
+    /// A column that the format needs is not in the header.
+    #[error("{file}:{line}: the column `{column}` is missing; the header has {found}")]
+    MissingColumn {
+        /// The file's name.
+        file: String,
+        /// The header's line.
+        line: u64,
+        /// The column.
+        column: &'static str,
+        /// The columns that are there.
+        found: String,
+    },
+    /// A column or key that the format does not have.
+    #[error("{file}:{line}: unknown column `{column}`; {hint}")]
+    UnknownColumn {
+        /// The file's name.
+        file: String,
+        /// The line.
+        line: u64,
+        /// The column.
+        column: String,
+        /// The nearest column, or all of them.
+        hint: String,
+    },
+    /// One column twice.
+    #[error("{file}:{line}: the column `{column}` is there twice; rename or remove one")]
+    RepeatedColumn {
+        /// The file's name.
+        file: String,
+        /// The header's line.
+        line: u64,
+        /// The column.
+        column: String,
+    },
+    /// Two different rows for one job.
+    #[error(
+        "{file}:{second}: job `{job}` is already at line {first}, with other values; give each job its own id"
+    )]
+    DuplicateJob {
+        /// The file's name.
+        file: String,
+        /// The line of the first row.
+        first: u64,
+        /// The line of the second row.
+        second: u64,
+        /// The id.
+        job: String,
+    },
+    /// A GPU type that the cluster does not have.
+    #[error("{file}:{line}: gpu_types `{value}`: the cluster has no `{gpu_type}`; {hint}")]
+    UnknownGpuType {
+        /// The file's name.
+        file: String,
+        /// The line.
+        line: u64,
+        /// The whole field.
+        value: String,
+        /// The unknown type.
+        gpu_type: String,
+        /// The nearest type, or all of them.
+        hint: String,
+    },
+    /// More GPU types than a set can hold.
+    #[error("{file}:{line}: the trace names more than {limit} GPU types")]
+    TooManyGpuTypes {
+        /// The file's name.
+        file: String,
+        /// The line.
+        line: u64,
+        /// The limit.
+        limit: usize,
+    },
+    /// A spread that is no number from zero upwards.
+    #[error("the spread of the declared durations is {spread}; give a number from 0 upwards")]
+    BadSpread {
+        /// What was given.
+        spread: f64,
+    },
+}
+
+/// A sentence that names the nearest of `known` to `word`, or all of them.
+pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
+    let best = known
+        .clone()
+        .map(|name| (strsim::damerau_levenshtein(word, name), name))
+        .min()
+        .filter(|(distance, name)| *distance <= 1 + name.len() / 3);
+    match best {
+        Some((_, name)) => format!("did you mean `{name}`?"),
+        None => format!("known are {}", known.collect::<Vec<_>>().join(", ")),
+    }
+}

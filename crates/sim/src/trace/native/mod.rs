@@ -1,0 +1,242 @@
+//! Trainyard's own trace format, as CSV and as one JSON object a line; described in `docs/trace-format.md`.
+//!
+//! Both forms give the same texts by column, and only this file knows what they mean. Task graphs, loss curves
+//! and speeds that are not proportional to the workers cannot be written in it.
+
+mod csv;
+mod json;
+
+use trainyard_sched::model::{
+    Declared, GPU, Goals, GpuTypeSet, MoveCost, Parallelism, PriorityClass, Resources, Span, Topology,
+    Wanted, WorkerRange,
+};
+
+pub(crate) use csv::FORMAT as CSV;
+pub(crate) use json::FORMAT as JSON;
+
+use super::Column;
+use super::error::TraceError;
+use super::fields::{GPU_LIMIT, Problem, duration_s, gpu_count, number_within, span_s, time_s, whole};
+use super::import::{Draft, Import};
+use crate::truth::{Ending, Truth};
+
+const BYTES_PER_GB: f64 = 1e9;
+
+macro_rules! columns {
+    ($($index:ident $name:literal $meaning:literal;)*) => {
+        /// Positions in [`COLUMNS`].
+        #[derive(Clone, Copy, PartialEq, Eq)]
+        pub(crate) enum Key { $($index),* }
+
+        /// All columns, required ones first.
+        pub(crate) const COLUMNS: &[Column] = &[$(Column { name: $name, meaning: $meaning }),*];
+    };
+}
+
+columns! {
+    JobId "job_id" "the job's id, any text; required";
+    Submit "submit_s" "submission in seconds from the start of the trace; required";
+    Duration "duration_s" "run time in seconds on `gpus` GPUs; required";
+    Gpus "gpus" "GPUs, one for each worker; 0 for a job without GPU, which then needs `cpus`; required";
+    Tenant "tenant" "who owns it; default `default`";
+    GpuTypes "gpu_types" "acceptable GPU types as `a|b`, a set; default any";
+    Cpus "cpus" "CPU cores of each worker; default 0";
+    Memory "memory_gb" "main memory of each worker in GB (1e9 bytes); default 0";
+    Share "gpu_share" "part of one device, above 0 and up to 1, for jobs of one GPU; default 1";
+    MinGpus "min_gpus" "the fewest GPUs with which it can run; default `gpus`";
+    MaxGpus "max_gpus" "the most GPUs that are of use, speed in proportion; default `gpus`";
+    SameNode "same_node" "`true` if all workers must be on one node; default `false`";
+    Class "class" "priority class, a whole number from -32768 to 32767, higher first; default 0";
+    Weight "weight" "weight among the jobs of its tenant, from 0 upwards; default 1";
+    Deadline "deadline_s" "when it should be done, in seconds from the start of the trace; default none";
+    Model "model" "what it trains; default unknown";
+    Status "status" "how it ends: `completed`, `failed` or `killed`; default `completed`";
+    Save "save_s" "seconds from the order to stop until its GPUs are free; default as the run says";
+    Load "load_s" "seconds from a start to the first new iteration; default as the run says";
+    Checkpoint "checkpoint_every_s" "seconds between its own checkpoints; default as the run says";
+    Declared "declared_s" "the run time on `gpus` GPUs that its owner claims; default as the run says";
+}
+
+/// The first columns are required.
+pub(crate) const REQUIRED: usize = 4;
+
+/// The texts of one row by column; empty where nothing is said.
+pub(crate) struct Texts<'a>(pub(crate) [&'a str; COLUMNS.len()]);
+
+impl<'a> Texts<'a> {
+    /// Name and text of a column.
+    fn get(&self, key: Key) -> (&'static str, &'a str) {
+        (COLUMNS[key as usize].name, self.0[key as usize])
+    }
+
+    /// A value, if something is said.
+    fn optional<T>(
+        &self,
+        key: Key,
+        read: impl Fn(&str, &str) -> Result<T, Problem>,
+    ) -> Result<Option<T>, Problem> {
+        let (name, text) = self.get(key);
+        if text.is_empty() { Ok(None) } else { read(name, text).map(Some) }
+    }
+
+    /// A value that must be there.
+    fn required<T>(&self, key: Key, read: impl Fn(&str, &str) -> Result<T, Problem>) -> Result<T, Problem> {
+        let (name, text) = self.get(key);
+        read(name, text)
+    }
+}
+
+/// Reads one row and hands it over.
+fn take(
+    import: &mut Import<'_>,
+    line: u64,
+    bytes: &[u8],
+    row: Result<Texts<'_>, Problem>,
+) -> Result<(), TraceError> {
+    let texts = match row {
+        Ok(texts) => texts,
+        Err(problem) => {
+            import.row(line, bytes, Err(problem));
+            return Ok(());
+        }
+    };
+    let gpu_types = match texts.get(Key::GpuTypes).1 {
+        "" => GpuTypeSet::ALL,
+        words => import.gpu_types(line, words)?,
+    };
+    let standard = import.options.move_cost;
+    let (ending, unknown) = ending(texts.get(Key::Status).1);
+    let draft = draft(&texts, gpu_types, standard, ending);
+    let kept = draft.is_ok();
+    import.row(line, bytes, draft);
+    if kept && unknown {
+        let (name, text) = texts.get(Key::Status);
+        let problem = Problem::new("the status is unknown; the job is taken to complete", name, text);
+        import.assume_of_row(line, problem);
+    }
+    Ok(())
+}
+
+fn draft<'a>(
+    texts: &Texts<'a>,
+    gpu_types: GpuTypeSet,
+    standard: MoveCost,
+    ending: Ending,
+) -> Result<Draft<'a>, Problem> {
+    let (field, name) = texts.get(Key::JobId);
+    if name.is_empty() {
+        return Err(Problem::new("job_id is missing", field, "(empty)"));
+    }
+    let submitted = texts.required(Key::Submit, time_s)?;
+    let duration = texts.required(Key::Duration, duration_s)?;
+    let (workers, range, worker) = demand(texts)?;
+    let same_node = texts.optional(Key::SameNode, truth_value)?.unwrap_or(false);
+    let topology = if same_node { Topology::SameNode } else { Topology::Anywhere };
+    let class = texts.optional(Key::Class, |field, text| whole(field, text, -32_768.0, 32_767.0))?;
+    let weight = texts.optional(Key::Weight, |field, text| number_within(field, text, 0.0, 1e9))?;
+    let goals = Goals {
+        class: PriorityClass(class.unwrap_or(0.0) as i16),
+        weight: weight.unwrap_or(1.0),
+        deadline: texts.optional(Key::Deadline, time_s)?,
+        ..Goals::default()
+    };
+    let iteration = Span::from_secs(1).scaled(f64::from(workers) / f64::from(range.min));
+    let declared = texts.optional(Key::Declared, duration_s)?.map(|claimed| Declared {
+        iterations: Some(claimed.as_secs_f64()),
+        iteration: Some(iteration),
+        limit: None,
+    });
+    let truth = Truth { ending, ..Truth::lasting(duration, workers) };
+    Ok(Draft {
+        name: Some(name),
+        tenant: texts.get(Key::Tenant).1,
+        model: texts.get(Key::Model).1,
+        wanted: Wanted { gpu_types, topology, ..Wanted::default() },
+        goals,
+        declared,
+        move_cost: move_cost(texts, standard)?,
+        ..Draft::plain(submitted, Parallelism::elastic(range, worker), truth)
+    })
+}
+
+/// The workers to which the duration belongs, how many there may be, and what each needs.
+fn demand(texts: &Texts<'_>) -> Result<(u32, WorkerRange, Resources), Problem> {
+    let gpus = texts.required(Key::Gpus, |field, text| whole(field, text, 0.0, GPU_LIMIT))? as u32;
+    let cpus = texts.optional(Key::Cpus, |field, text| number_within(field, text, 0.0, 1e6))?;
+    let memory = texts.optional(Key::Memory, |field, text| number_within(field, text, 0.0, 1e9))?;
+    let share = texts.optional(Key::Share, |field, text| number_within(field, text, 0.001, 1.0))?;
+    let milli = |amount: f64| (amount * GPU as f64).round() as u64;
+    let gpu_milli = if gpus == 0 { 0 } else { share.map_or(GPU, milli) };
+    let worker = Resources {
+        gpu_milli,
+        cpu_milli: cpus.map_or(0, milli),
+        memory_bytes: memory.map_or(0, |amount| (amount * BYTES_PER_GB).round() as u64),
+        network_bytes_per_s: 0,
+    };
+    let (gpus_field, gpus_text) = texts.get(Key::Gpus);
+    if gpus == 0 && worker.cpu_milli == 0 {
+        return Err(Problem::new("a job without GPUs needs cpus", gpus_field, gpus_text));
+    }
+    let workers = gpus.max(1);
+    let min = texts.optional(Key::MinGpus, gpu_count)?.unwrap_or(workers);
+    let max = texts.optional(Key::MaxGpus, gpu_count)?.unwrap_or(workers);
+    if !(min <= workers && workers <= max) {
+        let value = format!("{min}..{max} around gpus {gpus}");
+        return Err(Problem::new("gpus is not between min_gpus and max_gpus", "min_gpus..max_gpus", &value));
+    }
+    if gpu_milli < GPU && max > 1 {
+        let what = "a job with a part of a device, or none, has one worker";
+        return Err(Problem::new(what, gpus_field, gpus_text));
+    }
+    Ok((workers, WorkerRange { min, max }, worker))
+}
+
+/// What moving costs, if the row says anything about it; what it leaves out is as the run says.
+fn move_cost(texts: &Texts<'_>, standard: MoveCost) -> Result<Option<MoveCost>, Problem> {
+    let save = texts.optional(Key::Save, span_s)?;
+    let load = texts.optional(Key::Load, span_s)?;
+    let checkpoint_every = texts.optional(Key::Checkpoint, duration_s)?;
+    if save.is_none() && load.is_none() && checkpoint_every.is_none() {
+        return Ok(None);
+    }
+    Ok(Some(MoveCost {
+        save: save.unwrap_or(standard.save),
+        load: load.unwrap_or(standard.load),
+        checkpoint_every: checkpoint_every.or(standard.checkpoint_every),
+    }))
+}
+
+/// The ending, and whether the word for it is unknown.
+fn ending(text: &str) -> (Ending, bool) {
+    let known = [("completed", Ending::Completed), ("failed", Ending::Failed), ("killed", Ending::Killed)];
+    let found = known.into_iter().find(|(word, _)| text.eq_ignore_ascii_case(word));
+    found.map_or((Ending::Completed, !text.is_empty()), |(_, ending)| (ending, false))
+}
+
+fn truth_value(field: &str, text: &str) -> Result<bool, Problem> {
+    match text {
+        "true" | "1" => Ok(true),
+        "false" | "0" => Ok(false),
+        _ => Err(Problem::new(format!("{field} is neither true nor false"), field, text)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_documentation_has_every_column_word_for_word() {
+        let text = include_str!("../../../../../docs/trace-format.md");
+        for column in COLUMNS {
+            let row = format!("| `{}` | {} |", column.name, column.meaning);
+            assert!(text.contains(&row), "docs/trace-format.md lacks this row:\n{row}");
+        }
+    }
+
+    #[test]
+    fn required_columns_stand_first() {
+        let says_required = |column: &Column| column.meaning.ends_with("required");
+        assert!(COLUMNS.iter().enumerate().all(|(i, column)| says_required(column) == (i < REQUIRED)));
+    }
+}

@@ -1,0 +1,133 @@
+//! Job lists of the Tiresias simulator (NSDI 2019): `job_id,num_gpu,submit_time,iterations,model_name,duration,
+//! interval` in any order, and the older `tf_job.csv` header.
+//!
+//! The number of iterations is not read: the simulator goes by the duration, and so a job has one iteration a
+//! second. Headers with other columns are not taken for Tiresias's, since its relatives count in minutes.
+
+use trainyard_sched::model::Parallelism;
+
+use super::error::TraceError;
+use super::fields::{Header, Problem, Record, Splitter, duration_s, gpu_count, time_s};
+use super::import::{Draft, Import};
+use super::lines::Lines;
+use super::{Column, Format, header_has, header_names};
+use crate::truth::Truth;
+
+/// The entry of the table of formats.
+pub(crate) const FORMAT: Format = Format {
+    name: "tiresias",
+    title: "job list of the Tiresias simulator",
+    columns: &[
+        Column { name: "job_id", meaning: "the job's id" },
+        Column { name: "num_gpu", meaning: "GPUs of the gang" },
+        Column { name: "submit_time", meaning: "submission in seconds" },
+        Column { name: "duration", meaning: "run time in seconds" },
+        Column { name: "model_name", meaning: "what it trains; optional" },
+        Column { name: "iterations", meaning: "not read: the duration counts" },
+        Column { name: "interval", meaning: "seconds to the next job; not read" },
+        Column { name: "start_time", meaning: "older files; not read" },
+        Column { name: "model_size", meaning: "older files; not read" },
+        Column { name: "aggr_interval", meaning: "older files; not read" },
+        Column { name: "model_scale", meaning: "older files; not read" },
+    ],
+    detect: |head| {
+        let known = |name: String| FORMAT.columns.iter().any(|column| column.name == name);
+        header_has(head, &["job_id", "num_gpu", "submit_time", "duration"]) && header_names(head).all(known)
+    },
+    read,
+};
+
+struct Columns {
+    count: usize,
+    job_id: usize,
+    gpus: usize,
+    submitted: usize,
+    duration: usize,
+    model: Option<usize>,
+}
+
+fn read(lines: &mut Lines<'_>, import: &mut Import<'_>) -> Result<(), TraceError> {
+    let header = Header::read(lines)?;
+    let columns = Columns {
+        count: header.len(),
+        job_id: header.need(lines, "job_id")?,
+        gpus: header.need(lines, "num_gpu")?,
+        submitted: header.need(lines, "submit_time")?,
+        duration: header.need(lines, "duration")?,
+        model: header.find("model_name"),
+    };
+    let mut splitter = Splitter::default();
+    while let Some(line) = lines.next()? {
+        let row = line.text().and_then(|text| splitter.split(text, b','));
+        let draft = row.and_then(|record| draft(&record, &columns));
+        import.row(line.number, line.bytes, draft);
+    }
+    Ok(())
+}
+
+fn draft<'a>(record: &Record<'a>, columns: &Columns) -> Result<Draft<'a>, Problem> {
+    record.expect(columns.count)?;
+    let name = record.get(columns.job_id);
+    if name.is_empty() {
+        return Err(Problem::new("job_id is missing", "job_id", "(empty)"));
+    }
+    let gpus = gpu_count("num_gpu", record.get(columns.gpus))?;
+    let submitted = time_s("submit_time", record.get(columns.submitted))?;
+    let duration = duration_s("duration", record.get(columns.duration))?;
+    let model = columns.model.map_or("", |column| record.get(column));
+    let plain = Draft::plain(submitted, Parallelism::gang(gpus), Truth::lasting(duration, gpus));
+    Ok(Draft { name: Some(name), model, ..plain })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::{Options, read_from};
+    use crate::workload::{Done, Workload};
+
+    fn read_text(text: &str) -> Result<Workload, TraceError> {
+        read_from("jobs.csv", text.as_bytes(), &Options::default())
+    }
+
+    const PLAIN: &str = "job_id,num_gpu,submit_time,iterations,model_name,duration,interval\n\
+        0,1,0,606,vgg19,164,30\n1,8,30,133,vgg11,147,23\n";
+
+    #[test]
+    fn order_of_columns_and_line_ends_change_nothing() {
+        let plain = read_text(PLAIN).unwrap();
+        assert_eq!(plain.models, ["vgg19", "vgg11"]);
+        assert_eq!(&*plain.jobs[1].0.name, "1");
+        let crlf = format!("\u{feff}{}\r\n\r\n", PLAIN.trim().replace('\n', "\r\n"));
+        assert_eq!(read_text(&crlf).unwrap().jobs, plain.jobs);
+        let shuffled = "duration,job_id,submit_time,num_gpu,model_name\n164,0,0,1,vgg19\n147,1,30,8,vgg11";
+        assert_eq!(read_text(shuffled).unwrap().jobs, plain.jobs);
+    }
+
+    #[test]
+    fn an_equal_row_is_dropped_and_a_different_one_names_both_lines() {
+        let read = read_text(&format!("{PLAIN}1,8,30,133,vgg11,147,23\n")).unwrap();
+        assert_eq!((read.report.rows, read.report.kept), (3, 2));
+        let finding = read.report.findings.iter().find(|f| f.done == Done::Dropped).unwrap();
+        assert_eq!((finding.count, finding.examples.as_slice()), (1, &["jobs.csv:4: 1".to_owned()][..]));
+        let error = read_text(&format!("{PLAIN}1,8,30,133,vgg11,148,23\n")).unwrap_err();
+        assert!(matches!(&error, TraceError::DuplicateJob { first: 3, second: 4, .. }), "{error}");
+    }
+
+    #[test]
+    fn relatives_that_count_in_minutes_are_not_taken_for_it() {
+        let chronus =
+            "job_id,user,num_gpu,submit_time,iterations,model_name,duration,interval\n1,a,1,0,1,m,5,5\n";
+        assert!(matches!(read_text(chronus), Err(TraceError::UnknownFormat { .. })));
+    }
+
+    #[test]
+    fn the_window_is_cut_after_sorting() {
+        let text = format!("{PLAIN}2,1,10,1,vgg11,5,1\n3,1,99,1,vgg11,5,1\n");
+        let from = trainyard_sched::model::Time::from_secs(5);
+        let options = Options { from, jobs: Some(2), ..Options::default() };
+        let read = read_from("jobs.csv", text.as_bytes(), &options).unwrap();
+        let names: Vec<&str> = read.jobs.iter().map(|(job, _)| &*job.name).collect();
+        assert_eq!(names, ["2", "1"]);
+        assert_eq!(read.jobs[0].0.submitted.as_secs_f64(), 5.0);
+    }
+}

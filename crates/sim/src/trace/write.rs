@@ -1,0 +1,198 @@
+//! Writes a workload as native CSV. What that format cannot say is an error, never left out in silence.
+
+use std::io::Write;
+
+use trainyard_sched::model::{GPU, Goals, GpuTypeSet, Job, Parallelism, Span, Topology, Wanted};
+
+use super::native::COLUMNS;
+use crate::truth::{Ending, Speed, Truth};
+use crate::workload::Workload;
+
+const BYTES_PER_GB: f64 = 1e9;
+
+/// Why a workload cannot be written.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// A job that the format cannot express.
+    #[error("job `{job}` cannot be written as native CSV: {what}")]
+    NotExpressible {
+        /// The job's name.
+        job: String,
+        /// What the format lacks.
+        what: &'static str,
+    },
+    /// The output takes no more.
+    #[error("writing the trace failed at job `{job}`; check the free space")]
+    Output {
+        /// The job's name.
+        job: String,
+        /// The cause.
+        source: csv::Error,
+    },
+    /// The output takes no more at the end.
+    #[error("writing the trace failed at its end; check the free space")]
+    End(#[source] std::io::Error),
+}
+
+/// Writes all jobs in the order of their ids.
+///
+/// A declaration is written where it differs from the truth. That a job declares nothing cannot be written:
+/// whoever reads the file says what jobs declare.
+pub fn write_csv(workload: &Workload, output: impl Write) -> Result<(), WriteError> {
+    let mut writer = csv::Writer::from_writer(output);
+    let header = writer.write_record(COLUMNS.iter().map(|column| column.name));
+    header.map_err(|source| WriteError::Output { job: "(header)".to_owned(), source })?;
+    for (job, truth) in &workload.jobs {
+        let fields = fields(workload, job, truth)
+            .map_err(|what| WriteError::NotExpressible { job: job.name.to_string(), what })?;
+        writer
+            .write_record(&fields)
+            .map_err(|source| WriteError::Output { job: job.name.to_string(), source })?;
+    }
+    writer.flush().map_err(WriteError::End)
+}
+
+/// The fields in the order of the columns.
+fn fields(workload: &Workload, job: &Job, truth: &Truth) -> Result<[String; COLUMNS.len()], &'static str> {
+    let Parallelism::DataParallel(shape) = &job.shape else { return Err("it is a graph of tasks") };
+    let Speed::Fixed { iteration, workers } = truth.speed else {
+        return Err("its speed is not in proportion to its workers");
+    };
+    check(job, truth)?;
+    if shape.server.is_some() {
+        return Err("it has parameter servers");
+    }
+    if shape.worker.network_bytes_per_s > 0 || shape.worker.gpu_milli > GPU {
+        return Err("a worker needs network, or more than one GPU");
+    }
+    let gpus = if shape.worker.gpu_milli == 0 { 0 } else { workers };
+    let share =
+        if gpus == 0 || shape.worker.gpu_milli == GPU { 1.0 } else { shape.worker.gpu_milli as f64 / 1e3 };
+    let unless = |standard: bool, text: String| if standard { String::new() } else { text };
+    let seconds = |span: Span| span.as_secs_f64().to_string();
+    let tenant = workload.tenants.get(job.tenant).map_or("", |tenant| &tenant.name);
+    let model = job.model.and_then(|model| workload.models.get(model.index()));
+    let honest = iteration.scaled(truth.iterations);
+    let claimed = job.declared.iterations.map(|count| iteration.scaled(count)).filter(|span| *span != honest);
+    let status = match truth.ending {
+        Ending::Completed => "completed",
+        Ending::Failed => "failed",
+        Ending::Killed => "killed",
+    };
+    Ok([
+        job.name.to_string(),
+        job.submitted.as_secs_f64().to_string(),
+        seconds(honest),
+        gpus.to_string(),
+        tenant.to_owned(),
+        gpu_types(workload, job.wanted)?,
+        unless(shape.worker.cpu_milli == 0, (shape.worker.cpu_milli as f64 / 1e3).to_string()),
+        unless(shape.worker.memory_bytes == 0, (shape.worker.memory_bytes as f64 / BYTES_PER_GB).to_string()),
+        unless(share == 1.0, share.to_string()),
+        unless(shape.workers.min == workers, shape.workers.min.to_string()),
+        unless(shape.workers.max == workers, shape.workers.max.to_string()),
+        unless(job.wanted.topology == Topology::Anywhere, "true".to_owned()),
+        unless(job.goals.class.0 == 0, job.goals.class.0.to_string()),
+        unless(job.goals.weight == 1.0, job.goals.weight.to_string()),
+        job.goals.deadline.map_or_else(String::new, |deadline| deadline.as_secs_f64().to_string()),
+        model.cloned().unwrap_or_default(),
+        status.to_owned(),
+        seconds(truth.move_cost.save),
+        seconds(truth.move_cost.load),
+        truth.move_cost.checkpoint_every.map_or_else(String::new, seconds),
+        claimed.map_or_else(String::new, seconds),
+    ])
+}
+
+/// Refuses what no column is for.
+fn check(job: &Job, truth: &Truth) -> Result<(), &'static str> {
+    let Goals { deadline, weight, class, .. } = job.goals;
+    let plain = Goals { deadline, weight, class, ..Goals::default() };
+    if job.goals != plain {
+        return Err("it has goals beyond deadline, weight and class");
+    }
+    if truth.curve.is_some() {
+        return Err("it has a loss curve");
+    }
+    if job.wanted.topology == Topology::SameRack || job.wanted.mixed_gpu_types {
+        return Err("it wants one rack, or mixed GPU types");
+    }
+    Ok(())
+}
+
+/// The wanted types as `a|b`.
+fn gpu_types(workload: &Workload, wanted: Wanted) -> Result<String, &'static str> {
+    if wanted.gpu_types == GpuTypeSet::ALL {
+        return Ok(String::new());
+    }
+    let has = |(i, name): (usize, &std::sync::Arc<str>)| {
+        let id = trainyard_sched::model::GpuTypeId(i as u8);
+        wanted.gpu_types.has(id).then(|| name.to_string())
+    };
+    let names: Vec<String> = workload.gpu_types.iter().enumerate().filter_map(has).collect();
+    if names.is_empty() { Err("it wants GPU types that have no name") } else { Ok(names.join("|")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use trainyard_sched::model::Seed;
+
+    use super::*;
+    use crate::generate::{Parameters, generate};
+    use crate::trace::{Declaring, Options, read_from};
+
+    fn round_trip(workload: &Workload) -> Workload {
+        let mut text = Vec::new();
+        write_csv(workload, &mut text).unwrap();
+        read_from("written.csv", &text[..], &Options::default()).unwrap()
+    }
+
+    fn assert_same(back: &Workload, workload: &Workload) {
+        assert_eq!(back.jobs.len(), workload.jobs.len());
+        for (a, b) in back.jobs.iter().zip(&workload.jobs) {
+            let tenant = |of: &Workload, job: &Job| of.tenants.get(job.tenant).unwrap().name.clone();
+            assert_eq!(tenant(back, &a.0), tenant(workload, &b.0));
+            let (mut job, truth) = a.clone();
+            std::sync::Arc::make_mut(&mut job).tenant = b.0.tenant;
+            assert_eq!((&job, &truth), (&b.0, &b.1));
+        }
+    }
+
+    #[test]
+    fn a_generated_workload_survives_the_round_trip() {
+        let parameters =
+            Parameters { preset: "philly".into(), jobs: Some(2000), seed: Seed(3), ..Parameters::default() };
+        let workload = generate(&parameters).unwrap();
+        assert_same(&round_trip(&workload), &workload);
+    }
+
+    #[test]
+    fn every_column_survives_the_round_trip() {
+        let text = "job_id,submit_s,duration_s,gpus,tenant,gpu_types,cpus,memory_gb,gpu_share,min_gpus,max_gpus,\
+            same_node,class,weight,deadline_s,model,status,save_s,load_s,checkpoint_every_s,declared_s\n\
+            \"a,\"\"x\",0.000001,60.25,4,t,v100|p100,2.5,16.5,,2,8,true,-3,0.5,100,bert,failed,5,7,600,90\n\
+            b,1,9,1,u,p100,,,0.25,,,,,,,,killed,,,,\nc,2,9,0,t,,4,,,,,,,,,,,,,,\n";
+        let workload = read_from("own.csv", text.as_bytes(), &Options::default()).unwrap();
+        let back = round_trip(&workload);
+        assert_eq!(back.jobs, workload.jobs);
+        assert_eq!((back.models, back.gpu_types), (workload.models, workload.gpu_types));
+    }
+
+    #[test]
+    fn noisy_declarations_are_written() {
+        let declared = Declaring::Noisy { spread: 1.0 };
+        let workload = generate(&Parameters { declared, ..Parameters::default() }).unwrap();
+        for (a, b) in round_trip(&workload).jobs.iter().zip(&workload.jobs) {
+            let (a, b) = (a.0.declared.iterations.unwrap(), b.0.declared.iterations.unwrap());
+            assert!((a - b).abs() <= 1e-6, "{a} against {b}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_said_is_refused() {
+        let text = "A3C\tpython3\t--max-steps\t1\t1000\t1\t1\n";
+        let workload = read_from("a.trace", text.as_bytes(), &Options::default()).unwrap();
+        let error = write_csv(&workload, Vec::new()).unwrap_err();
+        assert!(matches!(error, WriteError::NotExpressible { .. }), "{error}");
+    }
+}
