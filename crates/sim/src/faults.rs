@@ -178,7 +178,8 @@ mod tests {
         let early = |(at, node, _): &&Fault| at.as_secs_f64() < 864_000.0 && node.0 < 5;
         let of_large: Vec<Fault> = large.iter().filter(early).copied().collect();
         assert_eq!(small, of_large);
-        assert!(!small.is_empty());
+        let first = |id| small.iter().find(|(_, node, _)| node.0 == id).map(|(at, ..)| *at);
+        assert!(first(0).is_some() && first(0) != first(1), "each node has its own faults");
     }
 
     #[test]

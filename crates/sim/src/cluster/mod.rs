@@ -29,7 +29,7 @@ pub struct ClusterFile {
 pub enum ClusterFileError {
     /// The words are no cluster, and there is no file of that name.
     #[error("{0}; and there is no file of that name")]
-    Words(#[from] WordError),
+    Words(WordError),
     /// The file may not be read.
     #[error("cannot read the cluster file {}: check the path and its permissions", .path.display())]
     Open {
@@ -85,20 +85,20 @@ pub enum ClusterFileError {
         what: String,
     },
     /// The machines contradict each other.
-    #[error("{file}: {source}")]
+    #[error("{file}: {conflict}")]
     Cluster {
         /// The file's name.
         file: String,
         /// The contradiction.
-        source: ClusterError,
+        conflict: ClusterError,
     },
     /// The tenants contradict each other or the cluster.
-    #[error("{file}: {source}")]
+    #[error("{file}: {conflict}")]
     Tenants {
         /// The file's name.
         file: String,
         /// The contradiction.
-        source: TenantsError,
+        conflict: TenantsError,
     },
 }
 
@@ -109,7 +109,7 @@ pub fn load(argument: &str) -> Result<ClusterFile, ClusterFileError> {
     if names_a_file {
         return read(path);
     }
-    let cluster = parse_words(argument)?;
+    let cluster = parse_words(argument).map_err(ClusterFileError::Words)?;
     checked(argument, cluster, Vec::new())
 }
 
@@ -138,9 +138,9 @@ fn checked(
     tenants: Vec<trainyard_sched::model::Tenant>,
 ) -> Result<ClusterFile, ClusterFileError> {
     let file = || file.to_owned();
-    cluster.validate().map_err(|source| ClusterFileError::Cluster { file: file(), source })?;
+    cluster.validate().map_err(|conflict| ClusterFileError::Cluster { file: file(), conflict })?;
     let tenants = Tenants::new(tenants, cluster.total())
-        .map_err(|source| ClusterFileError::Tenants { file: file(), source })?;
+        .map_err(|conflict| ClusterFileError::Tenants { file: file(), conflict })?;
     Ok(ClusterFile { cluster, tenants })
 }
 

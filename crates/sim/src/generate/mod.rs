@@ -16,7 +16,7 @@ use trainyard_sched::model::{
 
 pub use presets::{PRESETS, Preset};
 
-use crate::trace::{Declaring, declare};
+use crate::trace::{Declaring, SPREAD_LIMIT, declare};
 use crate::truth::{Ending, Truth};
 use crate::workload::{Done, ImportReport, Workload};
 use presets::SizeClass;
@@ -103,8 +103,8 @@ pub enum GenerateError {
         /// The GPUs of the cluster.
         gpus: u64,
     },
-    /// A spread that is no number from zero upwards.
-    #[error("the spread of the declared durations is {spread}; give a number from 0 upwards")]
+    /// A spread that is no number from 0 to 10.
+    #[error("the spread of the declared durations is {spread}; give a number from 0 to {SPREAD_LIMIT}")]
     Spread {
         /// What was given.
         spread: f64,
@@ -209,7 +209,7 @@ fn check(parameters: &Parameters) -> Result<(), GenerateError> {
         return Err(GenerateError::Load { fraction, gpus });
     }
     if let Declaring::Noisy { spread } = parameters.declared
-        && !(spread.is_finite() && spread >= 0.0)
+        && !(0.0..=SPREAD_LIMIT).contains(&spread)
     {
         return Err(GenerateError::Spread { spread });
     }

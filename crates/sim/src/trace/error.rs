@@ -160,8 +160,8 @@ pub enum TraceError {
         /// The limit.
         limit: usize,
     },
-    /// A spread that is no number from zero upwards.
-    #[error("the spread of the declared durations is {spread}; give a number from 0 upwards")]
+    /// A spread that is no number from 0 to 10.
+    #[error("the spread of the declared durations is {spread}; give a number from 0 to 10")]
     BadSpread {
         /// What was given.
         spread: f64,

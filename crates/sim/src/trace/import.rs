@@ -16,7 +16,7 @@ use super::error::{TraceError, nearest};
 use super::fields::Problem;
 use super::{Declaring, Options};
 use crate::truth::{Speed, Truth};
-use crate::workload::{Done, ImportReport, Workload};
+use crate::workload::{Done, Finding, ImportReport, Workload};
 
 /// The tenant of jobs whose trace names none.
 const NOBODY: &str = "default";
@@ -235,10 +235,12 @@ impl<'o> Import<'o> {
         }
         self.declare();
         self.drop_repeated()?;
+        let usable = !self.jobs.is_empty();
         self.shift_and_sort();
         self.cut();
         if self.jobs.is_empty() {
-            let first = self.report.findings.iter().find(|finding| finding.done == Done::Dropped);
+            let is_reason = |finding: &&Finding| !usable && finding.done == Done::Dropped;
+            let first = self.report.findings.iter().find(is_reason);
             let first = first.map_or_else(
                 || "no job arrives in the window that was asked for".to_owned(),
                 |finding| format!("{} ({})", finding.what, finding.examples.join("; ")),

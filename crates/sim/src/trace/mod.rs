@@ -21,6 +21,7 @@ use trainyard_sched::model::{MoveCost, Seed, Tenants, Time};
 pub use error::TraceError;
 pub use write::{WriteError, write_csv};
 
+use crate::cluster::ClusterFile;
 use crate::physics::ThroughputTable;
 use crate::workload::Workload;
 pub(crate) use error::nearest;
@@ -28,6 +29,9 @@ pub(crate) use fields::{Header, Problem, Splitter, time_s};
 use import::Import;
 pub(crate) use import::declare;
 pub(crate) use lines::Lines;
+
+/// The largest [`Declaring::Noisy`] spread; a declaration is then off by a factor of thousands.
+pub(crate) const SPREAD_LIMIT: f64 = 10.0;
 
 /// How a trace is to be read.
 #[derive(Clone, Debug, Default)]
@@ -54,6 +58,14 @@ pub struct Options {
     pub format: Option<String>,
 }
 
+impl Options {
+    /// Options for jobs that will run on this cluster: its GPU types and tenants are known.
+    pub fn for_cluster(file: &ClusterFile) -> Self {
+        let gpu_types = file.cluster.gpu_types.iter().map(|gpu_type| gpu_type.name.clone()).collect();
+        Self { gpu_types, tenants: file.tenants.clone(), ..Self::default() }
+    }
+}
+
 /// What jobs declare about their length.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Declaring {
@@ -62,7 +74,7 @@ pub enum Declaring {
     Exact,
     /// The truth times `exp(spread * N(0, 1))`, drawn for each job by its name.
     Noisy {
-        /// The standard deviation of the logarithm.
+        /// The standard deviation of the logarithm, up to 10.
         spread: f64,
     },
     /// Nothing.
@@ -108,7 +120,7 @@ pub fn read_from(file: &str, source: impl Read, options: &Options) -> Result<Wor
 
 fn read_lines(mut lines: Lines<'_>, options: &Options) -> Result<Workload, TraceError> {
     if let Declaring::Noisy { spread } = options.declared
-        && !(spread.is_finite() && spread >= 0.0)
+        && !(0.0..=SPREAD_LIMIT).contains(&spread)
     {
         return Err(TraceError::BadSpread { spread });
     }
@@ -149,4 +161,65 @@ fn header_names(head: &str) -> impl Iterator<Item = String> {
 fn header_has(head: &str, columns: &[&str]) -> bool {
     let found: Vec<String> = header_names(head).collect();
     columns.iter().all(|column| found.iter().any(|name| name == column))
+}
+
+#[cfg(test)]
+mod tests {
+    use trainyard_sched::model::TenantId;
+
+    use super::*;
+
+    const ROWS: &str = "job_id,submit_s,duration_s,gpus,tenant,gpu_types\na,5,9,1,new,k80\nb,6,9,1,team,\n";
+
+    #[test]
+    fn tenants_and_gpu_types_keep_the_numbers_of_the_cluster() {
+        let text = "[[nodes]]\ngpus = 8\ngpu_type = \"v100\"\n[[nodes]]\ngpus = 8\ngpu_type = \"k80\"\n\
+            [[tenants]]\nname = \"other\"\n[[tenants]]\nname = \"team\"\nweight = 3\n";
+        let file = crate::cluster::parse("c.toml", text).unwrap();
+        let workload = read_from("own.csv", ROWS.as_bytes(), &Options::for_cluster(&file)).unwrap();
+        let owners: Vec<TenantId> = workload.jobs.iter().map(|(job, _)| job.tenant).collect();
+        assert_eq!(owners, [TenantId(2), TenantId(1)]);
+        assert_eq!(workload.tenants.get(TenantId(1)).unwrap().weight.0, 3.0);
+        let k80 = file.cluster.gpu_type("k80").unwrap();
+        assert!(workload.jobs[0].0.wanted.gpu_types.has(k80));
+        assert!(!workload.jobs[0].0.wanted.gpu_types.has(file.cluster.gpu_type("v100").unwrap()));
+    }
+
+    #[test]
+    fn an_empty_window_is_an_error_that_says_so() {
+        let options = Options { until: Some(Time::from_secs(5)), ..Options::default() };
+        let error = read_from("own.csv", ROWS.as_bytes(), &options).unwrap_err();
+        assert!(error.to_string().contains("no job arrives in the window"), "{error}");
+        let options = Options { until: Some(Time::from_secs(6)), ..Options::default() };
+        assert_eq!(read_from("own.csv", ROWS.as_bytes(), &options).unwrap().jobs.len(), 1);
+    }
+
+    #[test]
+    fn a_format_can_be_forced_and_a_wrong_name_is_met_with_a_suggestion() {
+        let with = |format: &str| {
+            let options = Options { format: Some(format.to_owned()), ..Options::default() };
+            read_from("own.csv", ROWS.as_bytes(), &options).map(|workload| workload.jobs.len())
+        };
+        assert_eq!(with("native").unwrap(), 2);
+        assert!(matches!(with("tiresias"), Err(TraceError::MissingColumn { column: "num_gpu", .. })));
+        assert!(with("nativ").unwrap_err().to_string().contains("did you mean `native`?"));
+    }
+
+    #[test]
+    fn a_spread_that_is_no_number_is_refused() {
+        for spread in [-1.0, f64::NAN, 11.0] {
+            let options = Options { declared: Declaring::Noisy { spread }, ..Options::default() };
+            let error = read_from("own.csv", ROWS.as_bytes(), &options).unwrap_err();
+            assert!(matches!(error, TraceError::BadSpread { .. }));
+        }
+    }
+
+    #[test]
+    fn what_begins_no_format_is_shown() {
+        let error = read_from("own.csv", &b"hello\n"[..], &Options::default()).unwrap_err();
+        let told = error.to_string();
+        assert!(
+            told.starts_with("own.csv:1: `hello` begins no known trace format") && told.contains("gavel")
+        );
+    }
 }

@@ -111,6 +111,8 @@ mod tests {
         assert_eq!((finding.count, finding.examples.as_slice()), (1, &["jobs.csv:4: 1".to_owned()][..]));
         let error = read_text(&format!("{PLAIN}1,8,30,133,vgg11,148,23\n")).unwrap_err();
         assert!(matches!(&error, TraceError::DuplicateJob { first: 3, second: 4, .. }), "{error}");
+        // The iterations are not read, and still the rows are not equal.
+        assert!(read_text(&format!("{PLAIN}1,8,30,134,vgg11,147,23\n")).is_err());
     }
 
     #[test]

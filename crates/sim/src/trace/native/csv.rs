@@ -180,6 +180,7 @@ mod tests {
         assert_eq!(read(alone, 7), read(both, 7));
         assert_ne!(read(alone, 7), read(alone, 8));
         assert_ne!(read(alone, 7), 100.0);
+        assert_ne!(read(alone, 7), read(&alone.replace("b,", "a,"), 7), "each job has its own noise");
         let absent = Options { declared: Declaring::Absent, ..Options::default() };
         let jobs = read_from("own.csv", alone.as_bytes(), &absent).unwrap().jobs;
         assert_eq!(jobs[0].0.declared.duration(), None);
