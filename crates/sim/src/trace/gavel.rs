@@ -125,6 +125,7 @@ fn draft<'a>(
         iterations: steps,
         speed: Speed::Table { table: Arc::clone(table), row },
         move_cost: MoveCost::default(),
+        gradient_bytes: 0.0,
         curve: None,
         ending: Ending::Completed,
     };

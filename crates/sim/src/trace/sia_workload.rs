@@ -107,6 +107,7 @@ fn draft<'a>(
         iterations: *iterations,
         speed: Speed::Fixed { iteration: *iteration, workers: replicas },
         move_cost: MoveCost::default(),
+        gradient_bytes: 0.0,
         curve: None,
         ending: Ending::Completed,
     };
