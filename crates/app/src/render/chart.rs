@@ -5,15 +5,14 @@ use std::sync::Arc;
 
 use kuva::plot::LinePlot;
 use kuva::prelude::{Layout, Plot, Theme, TickFormat};
-use trainyard_sched::model::Span;
 
 /// Colours that a page must define as `--series-0` and so on; more series repeat them with other strokes.
 pub(crate) const SERIES_COLOURS: usize = 8;
 
 const WIDTH: f64 = 620.0;
 const HEIGHT: f64 = 330.0;
-/// A logarithmic axis begins here: what is shorter than a second is drawn at one second.
-const SHORTEST_S: f64 = 1.0;
+/// A logarithmic axis begins here, at 3.6 s: what is shorter is drawn there.
+const SHORTEST_HOURS: f64 = 0.001;
 
 /// One curve.
 pub(crate) struct Curve<'a> {
@@ -52,7 +51,7 @@ pub(crate) fn draw(chart: &Chart<'_>) -> String {
         .filter(|curve| !curve.points.is_empty())
         .map(|curve| {
             let scaled = curve.points.iter().map(|(x, y)| match chart.x {
-                Axis::Length => (x.max(SHORTEST_S), *y),
+                Axis::Length => ((x / 3600.0).max(SHORTEST_HOURS), *y),
                 Axis::Time => (x / 3600.0, *y),
             });
             let line = LinePlot::new()
@@ -88,9 +87,18 @@ fn layout(chart: &Chart<'_>, plots: &[Plot]) -> Layout {
             .with_log_x()
             .with_y_axis_max(1.0)
             .with_y_tick_format(TickFormat::Custom(Arc::new(|part| format!("{:.0} %", part * 100.0))))
-            .with_x_tick_format(TickFormat::Custom(Arc::new(|s| Span::from_secs_f64(s.round()).to_string())))
-            .with_x_label("time, logarithmic"),
+            .with_x_tick_format(TickFormat::Custom(Arc::new(round_length)))
+            .with_x_label("length of time, logarithmic"),
         Axis::Time => layout.with_x_label("hours since the start"),
+    }
+}
+
+/// A power of ten of an hour, as short as can be.
+fn round_length(hours: f64) -> String {
+    match hours {
+        ..0.01667 => format!("{:.0} s", hours * 3600.0),
+        ..1.0 => format!("{:.0} min", hours * 60.0),
+        _ => format!("{hours:.0} h"),
     }
 }
 

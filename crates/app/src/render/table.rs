@@ -1,6 +1,6 @@
 //! Tables for the terminal. They need no colour: the best value of a column has a star.
 
-use comfy_table::{CellAlignment, ContentArrangement, Table};
+use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 use trainyard_sched::metrics::Summary;
 
 use super::words::{count, duration, duration_or_dash};
@@ -151,7 +151,7 @@ pub(crate) fn summary_table(summary: &Summary) -> String {
 /// A table without lines between rows.
 pub(crate) fn plain_table(headers: &[(&str, Align)], rows: Vec<Vec<String>>) -> String {
     let mut table = Table::new();
-    table.load_style(comfy_table::presets::ASCII_HORIZONTAL_ONLY);
+    table.load_style(TableStyle::new().header_separator(LineStyle::none().fill('-').junction('-')));
     table.set_content_arrangement(ContentArrangement::Disabled);
     table.set_header(headers.iter().map(|(title, _)| *title));
     table.add_rows(rows);

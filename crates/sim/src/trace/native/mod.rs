@@ -203,7 +203,7 @@ fn move_cost(texts: &Texts<'_>, standard: MoveCost) -> Result<Option<MoveCost>, 
         save: save.unwrap_or(standard.save),
         load: load.unwrap_or(standard.load),
         checkpoint_every: checkpoint_every.or(standard.checkpoint_every),
-        loses_when_stopped: standard.loses_when_stopped,
+        loses_when_stopped: false,
     }))
 }
 
