@@ -10,6 +10,7 @@ use trainyard_sched::policies::ALL;
 use super::Ending;
 use crate::experiment::write_text;
 use crate::failure::Failure;
+use crate::render::short_value;
 
 /// What `docs` is told.
 #[derive(Args, Debug)]
@@ -44,7 +45,7 @@ fn policies() -> String {
         }
         text.push_str("\n| parameter | default |\n| --- | --- |\n");
         for (key, value) in &defaults {
-            let _ = writeln!(text, "| `{key}` | `{value}` |");
+            let _ = writeln!(text, "| `{key}` | `{}` |", short_value(value));
         }
     }
     text

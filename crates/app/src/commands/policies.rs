@@ -6,7 +6,7 @@ use trainyard_sched::policies::{ALL, find};
 
 use super::{Ending, Output, print};
 use crate::failure::Failure;
-use crate::render::{Align, plain_table};
+use crate::render::{Align, plain_table, short_value};
 
 /// What `policies` is told.
 #[derive(Args, Debug)]
@@ -41,7 +41,7 @@ pub(super) fn perform(given: &PoliciesArguments, output: Output) -> Result<Endin
         }
         Some(name) => print(output, &shown(find(name)?), |one: &Shown| {
             let rows =
-                one.parameters.iter().map(|(key, value)| vec![key.clone(), value.to_string()]).collect();
+                one.parameters.iter().map(|(key, value)| vec![key.clone(), short_value(value)]).collect();
             let table = plain_table(&[("parameter", Align::Left), ("default", Align::Left)], rows);
             let table = if one.parameters.is_empty() { "no parameters".to_owned() } else { table };
             format!("{}: {}\nsource: {}\n\n{table}", one.name, one.title, one.source)

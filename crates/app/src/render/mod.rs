@@ -11,3 +11,4 @@ pub(crate) use inspection::inspection_text;
 pub(crate) use report::report_page;
 pub(crate) use sentence::sentence;
 pub(crate) use table::{Align, COLUMNS, best_rows, comparison_table, plain_table, summary_table};
+pub(crate) use words::short_value;

@@ -27,6 +27,17 @@ pub(crate) fn count(number: u64) -> String {
     text
 }
 
+/// A parameter's value; of a long list only both ends and its length.
+pub(crate) fn short_value(value: &toml::Value) -> String {
+    match value {
+        toml::Value::Array(items) if items.len() > 8 => {
+            let last = &items[items.len() - 1];
+            format!("[{}, {}, ..., {last}] ({} values)", items[0], items[1], items.len())
+        }
+        _ => value.to_string(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
