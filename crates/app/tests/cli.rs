@@ -116,7 +116,7 @@ fn without_arguments_it_compares_the_policies_on_a_busy_day() {
         4,
         "four charts have words for those who do not see them"
     );
-    for outside in ["src=\"http", "href=\"http", "url(", "@import", "<script"] {
+    for outside in ["src=\"http", "href=\"http", "url(h", "url(\"", "//fonts", "@import", "<script"] {
         assert!(!report.contains(outside), "the report must not need {outside}");
     }
     json(&text(out.join("compare.json"))).as_array().unwrap().iter().for_each(is_summary);

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
+use std::panic;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -143,17 +144,21 @@ pub(super) fn perform(given: &ReplayArguments, output: Output) -> Result<Ending,
     let mut core = Core::new(head.cluster, head.tenants, policy, loop_settings);
     let mut sense = Sense { cluster, arrived: 0 };
     let mut steps = 0;
+    // What is caught below is told in our own words.
+    panic::set_hook(Box::new(|_| {}));
     while let Some(record) = journal.record()? {
         sense.check(&journal, &record)?;
         let Record { at, events, step: recorded } = record;
         let batch = Batch { at, events };
-        let replayed = core.step(&batch);
+        let replayed = sound(&batch, || core.step(&batch)).map_err(|what| journal.nonsense(what))?;
         if replayed != recorded {
             return Err(journal.differs(&batch, &recorded, &replayed).into());
         }
-        metrics.step(&batch, &replayed);
+        sound(&batch, || metrics.step(&batch, &replayed)).map_err(|what| journal.nonsense(what))?;
         steps += 1;
     }
+    // The usual hook comes back.
+    let _ = panic::take_hook();
     let mut summary = metrics.summary(settings.ended.at_us);
     compare_numbers(&given.folder.join(SUMMARY), &mut summary)?;
     print(output, &Replayed { steps, summary }, |all: &Replayed| {
@@ -251,6 +256,10 @@ impl Journal {
         serde_json::from_str(&self.text).map(Some).map_err(|error| self.malformed(error))
     }
 
+    fn nonsense(&self, what: String) -> ReplayError {
+        ReplayError::Nonsense { path: self.path.clone(), line: self.line, what }
+    }
+
     fn differs(&self, batch: &Batch, recorded: &Step, replayed: &Step) -> ReplayError {
         let (recorded, replayed) = first_difference(recorded, replayed);
         ReplayError::Differs {
@@ -261,6 +270,16 @@ impl Journal {
             replayed,
         }
     }
+}
+
+/// Does something with events. They are believed there, since backends make them; those of a changed journal may
+/// be impossible, and then what is done stops with a panic, which is a finding here.
+fn sound<T>(batch: &Batch, act: impl FnOnce() -> T) -> Result<T, String> {
+    panic::catch_unwind(panic::AssertUnwindSafe(act)).map_err(|cause| {
+        let text = cause.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| cause.downcast_ref::<&str>().copied()).unwrap_or("no more is known");
+        format!("the events at {} cannot have happened ({text})", batch.at)
+    })
 }
 
 /// The parts of two steps that differ.
@@ -286,7 +305,7 @@ impl Sense {
     fn check(&mut self, journal: &Journal, record: &Record) -> Result<(), ReplayError> {
         for event in &record.events {
             if let Some(what) = self.wrong(event) {
-                return Err(ReplayError::Nonsense { path: journal.path.clone(), line: journal.line, what });
+                return Err(journal.nonsense(what));
             }
         }
         Ok(())

@@ -8,7 +8,7 @@ use trainyard_sched::model::{Cluster, MoveCost, NodeState, Seed, Span, Tenants, 
 use trainyard_sim::backend::Options;
 use trainyard_sim::cluster::{self, ClusterFile};
 use trainyard_sim::faults::{Fault, draw_faults, read_faults};
-use trainyard_sim::generate::{Load, PRESETS, Parameters, generate};
+use trainyard_sim::generate::{GenerateError, Load, PRESETS, Parameters, generate};
 use trainyard_sim::physics::Physics;
 use trainyard_sim::simulate::{Setup, natural_horizon};
 use trainyard_sim::trace::{self, Declaring};
@@ -184,14 +184,20 @@ impl Inputs {
 }
 
 /// The cluster as given, or the one that the preset was made for.
-fn cluster_words(given: &InputArguments) -> Result<String, ArgumentError> {
+fn cluster_words(given: &InputArguments) -> Result<String, Failure> {
     if let Some(words) = &given.cluster {
         return Ok(words.clone());
     }
+    if given.trace.is_some() {
+        return Err(ArgumentError::NoCluster.into());
+    }
     let name = given.generate.as_deref().unwrap_or(USUAL_PRESET);
-    let preset = PRESETS.iter().find(|preset| preset.name == name && given.trace.is_none());
-    let gpus = preset.and_then(|preset| preset.load).map(|(_, gpus)| gpus);
-    gpus.map(|gpus| format!("{}x8:v100", gpus / 8)).ok_or(ArgumentError::NoCluster)
+    let preset = PRESETS.iter().find(|preset| preset.name == name).ok_or_else(|| {
+        let known: Vec<&str> = PRESETS.iter().map(|preset| preset.name).collect();
+        GenerateError::NoSuchPreset { name: name.to_owned(), hint: format!("known are {}", known.join(", ")) }
+    })?;
+    let (_, gpus) = preset.load.ok_or(ArgumentError::NoCluster)?;
+    Ok(format!("{}x8:v100", gpus / 8))
 }
 
 fn read_jobs(
