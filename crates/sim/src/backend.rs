@@ -65,7 +65,7 @@ enum Coming {
     Loaded(JobId, Attempt),
     Saved(JobId, Attempt),
     Moved(JobId, Attempt),
-    Finished(JobId, u64),
+    Finished(JobId, Attempt, u64),
     Report(JobId, Attempt),
 }
 
@@ -132,7 +132,9 @@ impl SimBackend {
                 // A job that was told to stop neither comes to training nor goes on.
                 run.attempt != attempt || (run.is_stopping && !matches!(what, Coming::Saved(..)))
             }),
-            Coming::Finished(id, forecast) => run(id).is_none_or(|run| run.forecast != forecast),
+            Coming::Finished(id, attempt, forecast) => {
+                run(id).is_none_or(|run| (run.attempt, run.forecast) != (attempt, forecast))
+            }
         }
     }
 
@@ -158,7 +160,7 @@ impl SimBackend {
                 self.ready.push(Event::Stopped { job: id, attempt, iterations });
             }
             Coming::Moved(id, _) => self.moved(id),
-            Coming::Finished(id, _) => self.finished(id),
+            Coming::Finished(id, ..) => self.finished(id),
             Coming::Report(id, attempt) => self.report(id, attempt),
         }
     }
@@ -251,10 +253,10 @@ impl SimBackend {
         let per_s = self.physics.iterations_per_s(&self.cluster, job, truth, &run.held, crowd);
         run.per_s = per_s;
         run.forecast += 1;
-        let (left, forecast) = (truth.iterations - run.iterations, run.forecast);
+        let (left, attempt, forecast) = (truth.iterations - run.iterations, run.attempt, run.forecast);
         if per_s > 0.0 {
             let at = self.now + Span::from_secs_f64((left / per_s).max(0.0));
-            self.expect(at, Coming::Finished(id, forecast));
+            self.expect(at, Coming::Finished(id, attempt, forecast));
         }
         per_s
     }

@@ -281,7 +281,9 @@ impl<K: Rank> Ranked<K> {
         for victim in taken {
             let view = seen.job(victim).expect("a running job is in the snapshot");
             self.forget(victim);
-            self.queue.insert(rank(view, false), &view.job);
+            let key = rank(view, false);
+            assert!((key, victim) > (waiting.key, waiting.job.id), "{victim} must stay behind who took from it");
+            self.queue.insert(key, &view.job);
             walk.meet(&self.queue, victim);
             self.plan.say(victim, Verdict::Yield(Reason::Outranked { by: waiting.job.id }));
             if view.target.is_some() {

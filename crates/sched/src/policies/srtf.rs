@@ -13,6 +13,9 @@
 //!
 //! # Parameters
 //! `by`: `time` ranks by remaining time, `gpu_time` by remaining time times GPUs. `placement`: the rule.
+//! `ties`: `submission` goes by submission; `as_coded` (with `gpu_time`) follows the public code's stable
+//! sort, in which of two jobs that become equal the one stays ahead that was ahead, that is the one
+//! whose rank falls more slowly.
 
 use std::cmp::Reverse;
 
@@ -31,10 +34,19 @@ enum By {
     GpuTime,
 }
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Ties {
+    #[default]
+    Submission,
+    AsCoded,
+}
+
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 struct Parameters {
     by: By,
     placement: Rule,
+    ties: Ties,
 }
 
 /// Class first, then remaining time, then submission.
@@ -44,6 +56,8 @@ struct Order {
     /// What remains in microseconds (times GPUs); or, for a running job ranked by time, the time when
     /// nothing will.
     remaining: u64,
+    /// Breaks ties before submission does.
+    behind: u32,
     submitted: Time,
     falls: bool,
 }
@@ -63,42 +77,57 @@ impl Rank for Order {
 /// Shortest job first.
 struct Shortest {
     by: By,
+    ties: Ties,
     manner: Manner,
+    /// Jobs that arrived with the previous decision and are still behind their equals.
+    newcomers: Vec<JobId>,
     ranked: Ranked<Order>,
 }
 
 impl Shortest {
-    fn boxed(Parameters { by, placement }: Parameters, preempts: bool) -> Box<dyn Policy> {
+    fn boxed(Parameters { by, placement, ties }: Parameters, preempts: bool) -> Box<dyn Policy> {
         let manner = Manner { rule: placement, preempts };
-        Box::new(Self { by, manner, ranked: Ranked::default() })
+        Box::new(Self { by, ties, manner, newcomers: Vec::new(), ranked: Ranked::default() })
     }
 
-    fn order(by: By, now: Time, view: &JobView, runs: bool) -> Order {
+    fn order(by: By, ties: Ties, now: Time, view: &JobView, runs: bool) -> Order {
         let class = Reverse(view.job.goals.class);
         let submitted = view.job.submitted;
-        let Some(left) = view.declared_remaining(now) else {
-            return Order { class, remaining: UNKNOWN, submitted, falls: false };
+        let left = view.declared_remaining(now);
+        let gpus = view.job.shape.minimum().gpu_milli.div_ceil(1000).max(1);
+        let (remaining, falls) = match (left, by) {
+            (None, _) => (UNKNOWN, false),
+            (Some(left), By::Time) if runs => ((now + left).0, true),
+            (Some(left), By::Time) => (left.0, false),
+            (Some(left), By::GpuTime) => (left.0.saturating_mul(gpus), false),
         };
-        match by {
-            By::Time if runs => Order { class, remaining: (now + left).0, submitted, falls: true },
-            By::Time => Order { class, remaining: left.0, submitted, falls: false },
-            By::GpuTime => {
-                let gpus = (view.job.shape.minimum().gpu_milli / 1000).max(1);
-                Order { class, remaining: left.0.saturating_mul(gpus), submitted, falls: false }
-            }
-        }
+        let behind = match ties {
+            Ties::Submission => 0,
+            // In one decision a job keeps the place that it had when the decision began.
+            Ties::AsCoded if view.target.is_some() => gpus as u32,
+            Ties::AsCoded if view.served.arrived == now => u32::MAX,
+            Ties::AsCoded => 0,
+        };
+        Order { class, remaining, behind, submitted, falls }
     }
 
     fn fill(&mut self, seen: &Snapshot) {
-        let (by, now) = (self.by, seen.at);
-        let order = |view: &JobView, runs: bool| Self::order(by, now, view, runs);
-        self.ranked.follow(seen, order);
+        let (by, ties, now) = (self.by, self.ties, seen.at);
+        let order = |view: &JobView, runs: bool| Self::order(by, ties, now, view, runs);
+        let changed = self.ranked.follow(seen, order);
         if by == By::GpuTime && self.manner.preempts {
             // Jobs of different size fall at different speeds, so all running ones are ranked anew.
             let running: Vec<JobId> = self.ranked.running().map(|(_, id)| id).collect();
             for id in running {
                 let view = seen.job(id).expect("a running job is in the snapshot");
                 self.ranked.rerank_running(id, order(view, true));
+            }
+        }
+        if ties == Ties::AsCoded {
+            for id in std::mem::replace(&mut self.newcomers, changed) {
+                if let (Some(_), Some(view)) = (self.ranked.queue.key(id), seen.job(id)) {
+                    self.ranked.queue.insert(order(view, false), &view.job);
+                }
             }
         }
         self.ranked.fill(seen, self.manner, order);

@@ -18,8 +18,9 @@
 //! many times as long as it ran (both since it was last in band 0) returns to band 0; 0 is never.
 //! `variant`: `las` or `gittins`. `history_gpu_s`: sorted service of past jobs, for the index.
 //! `quantum_gpu_s`: the look-ahead of the index. `placement`: the rule. `timing`: `exact` wakes when a
-//! threshold is crossed; `as_coded` follows the public simulator, which computes the crossing without
-//! multiplying the executed time by the GPUs and so can be late. `index`: `textbook` counts the
+//! threshold is crossed; `python2` and `python3` follow the public simulator, which computes the crossing
+//! without multiplying the executed time by the GPUs and so can be late, and which rounds the seconds
+//! down under Python 2 and up under Python 3. `index`: `textbook` counts the
 //! service that remains, `as_coded` the whole service.
 //!
 //! # Where we differ
@@ -58,7 +59,8 @@ enum Variant {
 enum Timing {
     #[default]
     Exact,
-    AsCoded,
+    Python2,
+    Python3,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -314,6 +316,7 @@ impl Tiresias {
                 self.ranked.queue.insert(order, &view.job);
             }
             self.ranked.plan.note(id, memory.note());
+            self.set_alarms(seen, id);
         }
         moved
     }
@@ -365,6 +368,7 @@ impl Tiresias {
             }
             self.say_demoted(seen, id);
         }
+        // A job may have sunk and lost its devices in one decision.
         for id in sunk {
             self.set_alarms(seen, *id);
         }
@@ -401,7 +405,7 @@ impl Tiresias {
     fn next_alarm(&self, seen: &Snapshot) -> Option<Time> {
         let crossing = match self.timing {
             Timing::Exact => self.crossings.first().map(|(at, _)| *at),
-            Timing::AsCoded => self.crossing_as_coded(seen),
+            Timing::Python2 | Timing::Python3 => self.crossing_as_coded(seen),
         };
         let promotion = self.promotions.first().map(|(at, _)| *at);
         [crossing, promotion].into_iter().flatten().min()
@@ -414,7 +418,8 @@ impl Tiresias {
             let upper = self.bands.upper_gpu_s(memory.band)? as u64;
             let executed = seen.job(*id)?.executed(seen.at).saturating_sub(memory.executed_base);
             let gpus = (self.ranked.plan.target(*id)?.gpu_milli() / 1000).max(1);
-            let left_s = upper.saturating_sub(executed.0 / 1_000_000) / gpus;
+            let left_s = upper.saturating_sub(executed.0 / 1_000_000);
+            let left_s = if self.timing == Timing::Python2 { left_s / gpus } else { left_s.div_ceil(gpus) };
             Some(seen.at + Span::from_secs(left_s))
         };
         self.crossing_of.keys().filter_map(of).min()
