@@ -382,3 +382,41 @@ fn generated_pages_of_the_documentation_are_fresh() {
         assert!(fresh == kept, "docs/{page} is stale; run `cargo run -- docs`");
     }
 }
+
+#[test]
+fn documented_keys_columns_and_codes_are_complete() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let metrics = text(docs.join("metrics.md"));
+    for key in KEYS {
+        assert!(metrics.contains(&format!("| `{key}` |")), "docs/metrics.md lacks {key}");
+    }
+    let place = workplace();
+    ends_with(place.path(), 0, &tiny("run", &["--policy", "fifo", "--out", "r"]));
+    let folder = text(docs.join("run-folder.md"));
+    for column in text(place.path().join("r/jobs.csv")).lines().next().unwrap().split(',') {
+        assert!(folder.contains(&format!("| `{column}` |")), "docs/run-folder.md lacks {column}");
+    }
+    let help = String::from_utf8(ends_with(place.path(), 0, &["--help"]).stdout).unwrap();
+    for code in 0..=5 {
+        assert!(
+            text(docs.join("cli.md")).contains(&format!("| {code} |")),
+            "docs/cli.md lacks exit code {code}"
+        );
+        assert!(help.contains(&format!("\n  {code}  ")), "--help lacks exit code {code}");
+    }
+}
+
+#[test]
+fn documented_arguments_are_those_of_the_program() {
+    let place = workplace();
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let page = text(docs.join("cli.md"));
+    for command in ["run", "compare"] {
+        let help = String::from_utf8(ends_with(place.path(), 0, &[command, "--help"]).stdout).unwrap();
+        let words =
+            help.split(|c: char| !(c.is_ascii_lowercase() || c == '-')).filter(|word| word.starts_with("--"));
+        for argument in words.filter(|word| word.len() > 2 && *word != "--help") {
+            assert!(page.contains(argument), "docs/cli.md lacks {argument} of {command}");
+        }
+    }
+}

@@ -15,7 +15,7 @@ use trainyard_sim::trace::{self, Declaring};
 use trainyard_sim::workload::{Done, ImportReport, Workload};
 
 use super::run_file::{ClusterPart, JobsPart, MovingPart, WorldPart};
-use super::words::{declaring, seconds, span};
+use super::words::{declaring, seconds, span, span_word};
 use super::{ArgumentError, FaultsWord};
 use crate::failure::Failure;
 
@@ -250,9 +250,9 @@ fn describe_faults(word: &FaultsWord) -> String {
     match word {
         FaultsWord::File(path) => path.display().to_string(),
         FaultsWord::Drawn(model) => format!(
-            "mtbf:{}s,mttr:{}s",
-            model.mean_time_between_failures_per_node.as_secs_f64(),
-            model.mean_time_to_repair.as_secs_f64()
+            "mtbf:{},mttr:{}",
+            span_word(model.mean_time_between_failures_per_node),
+            span_word(model.mean_time_to_repair)
         ),
     }
 }

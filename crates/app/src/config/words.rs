@@ -96,6 +96,16 @@ pub(crate) fn span(value: &str) -> Result<Span, ArgumentError> {
     possible.then(|| Span::from_secs_f64(number * unit_s)).ok_or_else(wrong)
 }
 
+/// Writes a length of time so that [`span`] reads the same, in the largest unit that needs no fraction.
+pub(crate) fn span_word(span: Span) -> String {
+    let units = [(86_400, "d"), (3600, "h"), (60, "m")];
+    let whole = |(unit, _): &(u64, &str)| span.0 > 0 && span.0.is_multiple_of(unit * 1_000_000);
+    match units.into_iter().find(whole) {
+        Some((unit, name)) => format!("{}{name}", span.0 / (unit * 1_000_000)),
+        None => format!("{}s", span.as_secs_f64()),
+    }
+}
+
 /// Reads a number of seconds that moving a job costs.
 pub(crate) fn seconds(flag: &'static str, value: f64) -> Result<Span, ArgumentError> {
     let possible = (0.0..=1e9).contains(&value);
@@ -216,6 +226,9 @@ mod tests {
         assert_eq!(span("90"), Ok(Span::from_secs(90)));
         assert_eq!(span("1.5h"), Ok(Span::from_secs(5400)));
         assert_eq!(span("2d"), Ok(Span::from_secs(172_800)));
+        for word in ["2d", "36h", "90m", "1.5s", "0s"] {
+            assert_eq!(span_word(span(word).unwrap()), word);
+        }
         for bad in ["", "h", "-1h", "3 weeks", "1e300d", "NaN", "inf", "1h30m"] {
             assert!(span(bad).is_err(), "{bad}");
         }

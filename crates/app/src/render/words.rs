@@ -14,13 +14,13 @@ pub(crate) fn duration_or_dash(seconds: Option<f64>) -> String {
     seconds.map_or_else(|| "-".to_owned(), duration)
 }
 
-/// A whole number with thin groups: 12 345.
+/// A whole number in groups: 12,345.
 pub(crate) fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (i, digit) in digits.chars().enumerate() {
         if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(' ');
+            text.push(',');
         }
         text.push(digit);
     }
@@ -45,8 +45,8 @@ mod tests {
     #[test]
     fn counts_are_grouped() {
         assert_eq!(count(7), "7");
-        assert_eq!(count(1234), "1 234");
-        assert_eq!(count(1_234_567), "1 234 567");
+        assert_eq!(count(1234), "1,234");
+        assert_eq!(count(1_234_567), "1,234,567");
     }
 
     #[test]
