@@ -15,13 +15,7 @@ pub(crate) fn sentence(all: &[Summary]) -> String {
     let Some(baseline) = all.iter().find(|s| s.policy == "fifo").or(all.first()) else {
         return "There is nothing to compare.".to_owned();
     };
-    let unstable: Vec<&str> = all.iter().filter(|s| s.unstable).map(|s| s.policy.as_str()).collect();
-    let warning = if unstable.is_empty() {
-        String::new()
-    } else {
-        let under = list(&unstable);
-        format!(" Under {under} the queue kept growing, so mean times would mean nothing there.")
-    };
+    let warning = warnings(all);
     if all.len() == 1 {
         return format!("{}{warning}", alone(baseline));
     }
@@ -53,6 +47,24 @@ pub(crate) fn sentence(all: &[Summary]) -> String {
     };
     let rest = told_nothing(all, best, base_s, best_s);
     format!("{lead}{rest}.{warning}")
+}
+
+/// What must be known before the means are believed.
+fn warnings(all: &[Summary]) -> String {
+    let named = |holds: &dyn Fn(&Summary) -> bool| {
+        let names: Vec<&str> = all.iter().filter(|s| holds(s)).map(|s| s.policy.as_str()).collect();
+        (!names.is_empty()).then(|| list(&names))
+    };
+    let mut text = String::new();
+    if let Some(names) = named(&|s| s.unstable) {
+        text += &format!(" Under {names} the queue kept growing, so mean times would mean nothing there.");
+    }
+    if let Some(names) = named(&|s| s.censored > 0 && !s.unstable) {
+        text += &format!(
+            " Under {names} some jobs had not ended when the run did; they are missing from the means."
+        );
+    }
+    text
 }
 
 /// What a policy without knowledge of run times gets of the gain.
@@ -113,6 +125,10 @@ mod tests {
     fn an_unstable_baseline_is_named() {
         let text = sentence(&[with("fifo", None), with("srtf", Some(100.0))]);
         assert!(text.contains("Under fifo the queue kept growing"), "{text}");
+        let cut_off = Summary { censored: 3, ..with("sjf", Some(50.0)) };
+        assert!(
+            sentence(&[with("fifo", Some(100.0)), cut_off]).contains("Under sjf some jobs had not ended")
+        );
         assert_eq!(sentence(&[]), "There is nothing to compare.");
     }
 }
