@@ -55,7 +55,7 @@ pub(super) fn busy_day(output: Output) -> Result<Ending, Failure> {
         journal: Journal::None,
         require: Vec::new(),
     };
-    say("A generated busy day on 64 nodes of 8 GPUs; stopping a job takes 10 s and starting it 30 s.");
+    say("A generated busy day on 64 nodes of 8 GPUs; stopping a job takes 10 s, starting it again 30 s.");
     perform(&given, output)
 }
 

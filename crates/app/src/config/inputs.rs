@@ -58,7 +58,7 @@ pub(crate) struct InputArguments {
     /// Seconds from the order to stop a job until its GPUs are free, where the trace does not say.
     #[arg(long, value_name = "SECONDS", default_value_t = 0.0, help_heading = "Cluster")]
     pub(crate) save_s: f64,
-    /// Seconds from a start to the first new iteration, where the trace does not say.
+    /// Seconds from a second or later start to the first new iteration, where the trace does not say.
     #[arg(long, value_name = "SECONDS", default_value_t = 0.0, help_heading = "Cluster")]
     pub(crate) load_s: f64,
     /// The seed of everything random.

@@ -77,7 +77,7 @@ fn conditions(inputs: &Inputs) -> Markup {
                 div { dt { "Jobs declare their length" } dd { (jobs.declared) } }
                 div {
                     dt { "Moving a job costs" }
-                    dd { (duration(world.moving.save_s)) " to stop, " (duration(world.moving.load_s)) " to start" }
+                    dd { (duration(world.moving.save_s)) " to stop, " (duration(world.moving.load_s)) " to start again" }
                 }
                 div { dt { "Node failures" } dd { (world.faults)
                     @if world.failures > 0 { ", " (count(world.failures as u64)) " in all" } } }
