@@ -150,7 +150,8 @@ impl State {
         self.unmerged.contains(&id)
     }
 
-    /// Takes a snapshot; O(1) in the number of jobs. What changed is counted from [`Self::begin_changes`].
+    /// Takes a snapshot; O(1) in the number of jobs. What changed is counted from the
+    /// decision before it.
     pub fn snapshot(&self, at: Time, cause: Causes, seed: Seed, number: u64) -> Snapshot {
         let changed = Changed {
             jobs: self.changed_jobs.iter().copied().collect(),
