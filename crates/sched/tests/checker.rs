@@ -188,7 +188,8 @@ fn moving_the_unmovable_is_found() {
 #[test]
 fn what_the_backend_cannot_do_is_found() {
     let lacks = |lacks| vec![Fault::BeyondAbilities { job: ONE, lacks }];
-    let share = changed(|job| job.shape = Parallelism::rigid(1, Resources { gpu_milli: 500, ..Resources::NONE }));
+    let share =
+        changed(|job| job.shape = Parallelism::rigid(1, Resources { gpu_milli: 500, ..Resources::NONE }));
     let part_of_one = part(WORKER_TASK, 1, 1, GpuSet { devices: 1, share_milli: 500 });
     let given = decision(vec![(1, Allocation::new(vec![part_of_one]))]);
     let seen = snapshot(share);

@@ -221,7 +221,11 @@ fn judge(make: &Make, rule: Rule, seed: u64) -> Vec<String> {
         let mut job = common::job(dice, id, at, &cluster, &tenants);
         if plain {
             let gang = common::plain_job(id, at, 1 + dice.roll(6) as u32);
-            job = Arc::new(trainyard_sched::model::Job { shape: gang.shape, wanted: gang.wanted, ..(*job).clone() });
+            job = Arc::new(trainyard_sched::model::Job {
+                shape: gang.shape,
+                wanted: gang.wanted,
+                ..(*job).clone()
+            });
         }
         job
     };
@@ -239,7 +243,8 @@ fn explain_agrees(core: &mut Core, at: Time, complaints: &Mutex<Vec<String>>) {
     let ids: Vec<JobId> = core.state().jobs().map(|view| view.id()).take(1).collect();
     for id in ids {
         let before = core.snapshot(at).jobs;
-        let verdict = core.explain(at, id).expect("the job is there");
+        // Nothing is said about a job that only has to stop.
+        let Some(verdict) = core.explain(at, id) else { continue };
         if core.snapshot(at).jobs != before {
             complaints.lock().expect("no panic").push(format!("explain changes the state: {verdict:?}"));
         }
@@ -446,7 +451,9 @@ fn the_judge_catches_every_flaw_and_spares_the_sound_policy() {
     ];
     for (flaw, kind) in cases {
         let caught = (0..40).any(|seed| {
-            judge(&Flawed::make(flaw), Rule::Pack, seed).iter().any(|text| text.starts_with(&format!("{kind}:")))
+            judge(&Flawed::make(flaw), Rule::Pack, seed)
+                .iter()
+                .any(|text| text.starts_with(&format!("{kind}:")))
         });
         assert!(caught, "{flaw:?} is not caught as `{kind}`");
     }

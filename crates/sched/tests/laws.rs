@@ -11,8 +11,8 @@ use trainyard_sched::control::{Action, Step};
 use trainyard_sched::decide::{Abilities, Cadence, Decision, Manner, Policy, Rank, Ranked, Verdict};
 use trainyard_sched::metrics::{Series, percentile};
 use trainyard_sched::model::{
-    Allocation, Cluster, GPU, GpuTypeSet, Job, JobId, NodeId, NodeState, Parallelism, PriorityClass, Resources,
-    Tenants, Time, Topology, UNLIMITED,
+    Allocation, Cluster, GPU, GpuTypeSet, Job, JobId, NodeId, NodeState, Parallelism, PriorityClass,
+    Resources, Tenants, Time, Topology, UNLIMITED,
 };
 use trainyard_sched::place::{Ask, FreeCapacity, Rule, largest_gang};
 use trainyard_sched::view::{Causes, JobView, Phase, Snapshot};
@@ -40,7 +40,8 @@ impl Naive {
             }
             for i in (0..64).filter(|i| p.gpus.devices >> i & 1 == 1) {
                 let share = i64::from(p.gpus.share_milli);
-                self.devices[p.node.index()][i] = self.devices[p.node.index()][i].wrapping_add_signed(sign * share);
+                self.devices[p.node.index()][i] =
+                    self.devices[p.node.index()][i].wrapping_add_signed(sign * share);
             }
         }
     }
@@ -58,7 +59,8 @@ impl Naive {
 
     fn free(&self, node: NodeId) -> Resources {
         let holds = self.cluster.node(node).holds.amounts();
-        let left = |i: usize| if holds[i] == UNLIMITED { UNLIMITED } else { holds[i] - self.used[node.index()][i] };
+        let left =
+            |i: usize| if holds[i] == UNLIMITED { UNLIMITED } else { holds[i] - self.used[node.index()][i] };
         Resources {
             gpu_milli: left(0),
             cpu_milli: left(1),
@@ -89,7 +91,8 @@ fn assert_obeys(cluster: &Cluster, job: &Job, held: &Allocation, what: &str) {
         Topology::SameNode => assert_eq!(nodes.len(), 1, "{what}: two nodes"),
     }
     let with_gpus = held.placements().iter().filter(|p| p.gpus.devices != 0);
-    let mut types: Vec<_> = with_gpus.map(|p| cluster.node(p.node).gpu_type.expect("GPUs have a type")).collect();
+    let mut types: Vec<_> =
+        with_gpus.map(|p| cluster.node(p.node).gpu_type.expect("GPUs have a type")).collect();
     assert!(types.iter().all(|t| job.wanted.gpu_types.has(*t)), "{what}: a type that it does not want");
     types.sort_unstable();
     types.dedup();
@@ -320,12 +323,7 @@ fn differs_from_the_plain_walk(seed: u64, lazy: bool) -> Option<String> {
         let step = history.advance(&mut make);
         let Some(decision) = &step.decision else { continue };
         assert!(step.faults.is_empty(), "{:?}", step.faults);
-        // An ending job keeps its devices until it has stopped and is given nothing new.
-        let ending = |id: &JobId| history.core.state().is_ending(*id);
         let seen = history.core.snapshot(history.at);
-        if seen.jobs().any(|view| ending(&view.id())) {
-            continue;
-        }
         let chosen: Vec<JobId> = seen.jobs().filter(|v| v.target.is_some()).map(JobView::id).collect();
         if chosen != greedy(&seen) {
             return Some(format!("{chosen:?} instead of {:?}: {decision:?}", greedy(&seen)));
@@ -360,7 +358,9 @@ fn undue(history: &History, step: &Step) -> Option<String> {
     for action in &step.actions {
         let view = state.job(action.job())?;
         let fits = match action {
-            Action::Start { allocation, attempt, .. } => *allocation == view.target && *attempt == view.attempt,
+            Action::Start { allocation, attempt, .. } => {
+                *allocation == view.target && *attempt == view.attempt
+            }
             Action::Stop { .. } => view.held != view.target,
             Action::Resize { .. } | Action::Merge { .. } => false,
         };
@@ -373,7 +373,8 @@ fn undue(history: &History, step: &Step) -> Option<String> {
             Phase::Starting | Phase::Running => return Some(format!("{} should be told to stop", view.id())),
             Phase::Stopping => {}
             Phase::Waiting => {
-                let down = view.target.nodes().iter().any(|n| state.cluster().node(*n).state == NodeState::Down);
+                let down =
+                    view.target.nodes().iter().any(|n| state.cluster().node(*n).state == NodeState::Down);
                 naive.book(&view.target, &view.job.shape, 1);
                 let free = naive.over_committed().is_none();
                 naive.book(&view.target, &view.job.shape, -1);
@@ -393,7 +394,12 @@ fn after_a_step_nothing_due_is_left_and_nothing_undue_was_ordered() {
         let _trying = Trying(format!("seed {seed}"));
         let mut dice = Dice::new(seed);
         let (cluster, tenants) = (common::cluster(&mut dice), common::tenants(&mut dice));
-        let course = Course { seed, steps: 80, mishaps: true, abilities: Abilities::SHARED_GPUS | Abilities::MIXED_GPU_TYPES };
+        let course = Course {
+            seed,
+            steps: 80,
+            mishaps: true,
+            abilities: Abilities::SHARED_GPUS | Abilities::MIXED_GPU_TYPES,
+        };
         let policy = Preemptive { ranked: Ranked::default(), lazy: false };
         let mut history = History::new(course, cluster.clone(), tenants.clone(), Box::new(policy));
         let mut make = |dice: &mut Dice, id, at| common::job(dice, id, at, &cluster, &tenants);
@@ -402,11 +408,14 @@ fn after_a_step_nothing_due_is_left_and_nothing_undue_was_ordered() {
             assert_eq!(undue(&history, &step), None);
             // Leaving out an order, or ordering one twice, is seen.
             if let Some(Action::Start { job, .. }) = step.actions.last() {
-                let twice = Step { actions: vec![Action::Stop {
-                    job: *job,
-                    attempt: trainyard_sched::model::Attempt(1),
-                    how: trainyard_sched::control::How::Save,
-                }], ..Step::default() };
+                let twice = Step {
+                    actions: vec![Action::Stop {
+                        job: *job,
+                        attempt: trainyard_sched::model::Attempt(1),
+                        how: trainyard_sched::control::How::Save,
+                    }],
+                    ..Step::default()
+                };
                 assert!(undue(&history, &twice).is_some(), "an undue stop is seen");
                 *starts.entry(seed).or_insert(0) += 1;
             }

@@ -74,7 +74,11 @@ fn take(state: &mut State, id: JobId) -> Result<Action, Vec<NodeId>> {
         return Ok(merge);
     }
     let nodes = state.nodes_in_the_way(&view);
-    if nodes.is_empty() { Ok(Action::Resize { job: id, attempt: view.attempt, allocation }) } else { Err(nodes) }
+    if nodes.is_empty() {
+        Ok(Action::Resize { job: id, attempt: view.attempt, allocation })
+    } else {
+        Err(nodes)
+    }
 }
 
 /// Running jobs that can only move after a stop: those in their own way, and of those that wait for
@@ -100,7 +104,9 @@ fn stuck(state: &State, blocked: &BTreeMap<JobId, Vec<NodeId>>) -> Vec<JobId> {
     let mut stopped: Vec<JobId> = stuck.iter().copied().filter(alone).collect();
     if stopped.is_empty() {
         let holds_up = |id: &&JobId| {
-            stuck.iter().any(|other| other != *id && blocked[other].iter().any(|node| state.is_on(**id, *node)))
+            stuck
+                .iter()
+                .any(|other| other != *id && blocked[other].iter().any(|node| state.is_on(**id, *node)))
         };
         stopped.extend(stuck.iter().rev().find(holds_up));
     }

@@ -293,7 +293,10 @@ impl<K: Rank> Ranked<K> {
             let view = seen.job(victim).expect("a running job is in the snapshot");
             self.forget(victim);
             let key = rank(view, false);
-            assert!((key, victim) > (waiting.key, waiting.job.id), "{victim} must stay behind who took from it");
+            assert!(
+                (key, victim) > (waiting.key, waiting.job.id),
+                "{victim} must stay behind who took from it"
+            );
             self.queue.insert(key, &view.job);
             walk.meet(&self.queue, victim);
             self.plan.say(victim, Verdict::Yield(Reason::Outranked { by: waiting.job.id }));
@@ -332,8 +335,11 @@ impl<K: Rank> Ranked<K> {
             }
         }
         // Partly used devices are not counted, so nothing can be ruled out for those who want a part.
-        let wants_part =
-            waiting.job.shape.data_parallel().is_some_and(|shape| !shape.worker.gpu_milli.is_multiple_of(GPU));
+        let wants_part = waiting
+            .job
+            .shape
+            .data_parallel()
+            .is_some_and(|shape| !shape.worker.gpu_milli.is_multiple_of(GPU));
         (!victims.is_empty() && (wants_part || found >= need)).then_some(victims)
     }
 }

@@ -141,9 +141,9 @@ impl FreeCapacity {
         } else {
             vec![None]
         };
-        let pairs = types
-            .into_iter()
-            .flat_map(move |types| racks.clone().into_iter().map(move |rack| Fence { types, rack, node: None }));
+        let pairs = types.into_iter().flat_map(move |types| {
+            racks.clone().into_iter().map(move |rack| Fence { types, rack, node: None })
+        });
         pairs.collect::<Vec<_>>().into_iter()
     }
 
@@ -203,7 +203,8 @@ impl FreeCapacity {
     }
 
     fn inside(&self, fence: Fence, node: NodeId) -> bool {
-        fence.rack.is_none_or(|rack| self.node(node).rack == rack) && fence.node.is_none_or(|only| only == node)
+        fence.rack.is_none_or(|rack| self.node(node).rack == rack)
+            && fence.node.is_none_or(|only| only == node)
     }
 
     /// Nodes that could hold at least one worker, in index order; CPU work sees nodes without GPUs first.

@@ -55,8 +55,9 @@ impl Drop for Trying {
 /// Several GPU types, racks, nodes that track CPUs and nodes that do not, and nodes without GPUs.
 pub(crate) fn cluster(dice: &mut Dice) -> Cluster {
     let mut cluster = Cluster::default();
-    let types: Vec<GpuTypeId> =
-        (0..=dice.roll(3) as usize).map(|i| cluster.intern_gpu_type(["k80", "v100", "a100"][i % 3])).collect();
+    let types: Vec<GpuTypeId> = (0..=dice.roll(3) as usize)
+        .map(|i| cluster.intern_gpu_type(["k80", "v100", "a100"][i % 3]))
+        .collect();
     for _ in 0..2 + dice.roll(7) {
         let gpus = dice.pick(&[1, 2, 4, 4, 8, 0]);
         let tracked = dice.chance(50) || gpus == 0;
