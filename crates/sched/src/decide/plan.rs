@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::model::{Allocation, Job, JobId, NodeId, NodeState, Time};
+use crate::model::{Allocation, GpuTypeSet, Job, JobId, NodeId, NodeState, Time, Wanted};
 use crate::place::{Ask, FreeCapacity, NoRoom, Rule, largest_gang_by, no_room};
 use crate::view::{JobView, Note, Snapshot};
 
@@ -205,6 +205,59 @@ impl Plan {
         self.before.entry(job.id).or_insert(Allocation::NONE);
         let old = self.targets.insert(job.id, Target { job: job.clone(), allocation });
         assert!(old.is_none(), "{} already has a target", job.id);
+    }
+
+    /// Takes workers from an elastic job until it has its smallest gang; it keeps the first ones.
+    ///
+    /// Parameter servers stay as they are. Jobs that are forked or task graphs are left alone.
+    pub fn shrink(&mut self, id: JobId) {
+        let Some(target) = self.targets.get(&id) else { return };
+        let Some(shape) = target.job.shape.data_parallel() else { return };
+        let least = shape.workers.min.max(1);
+        if target.allocation.workers() <= least || target.allocation.copies() > 1 {
+            return;
+        }
+        let job = target.job.clone();
+        let smaller = target.allocation.first_workers(least, shape.worker.gpu_milli);
+        self.evict(id);
+        self.free.take(&smaller, &job.shape);
+        self.set(&job, smaller);
+    }
+
+    /// Gives an elastic job one more worker, if it can use one and there is room: where it had one when
+    /// the decision began, else by the rule.
+    pub fn grow(&mut self, id: JobId, rule: Rule) -> bool {
+        let Some(target) = self.targets.get(&id) else { return false };
+        let (job, held) = (target.job.clone(), target.allocation.clone());
+        let Some(shape) = job.shape.data_parallel() else { return false };
+        let workers = held.workers();
+        if workers >= shape.workers.max || held.copies() > 1 {
+            return false;
+        }
+        let again = self.before.get(&id).and_then(|had| had.next_worker(&held, shape.worker.gpu_milli));
+        let more = again.filter(|more| self.free.keep(more, &job.shape)).or_else(|| {
+            let wanted = self.near(&job, &held);
+            let ask = Ask { shape: &job.shape, wanted: &wanted, workers: 1, servers: 0 };
+            self.free.place_workers_only(rule, &ask)
+        });
+        let Some(more) = more else { return false };
+        let larger = held.with(&more);
+        self.free.release(&more, &job.shape);
+        self.evict(id);
+        self.free.take(&larger, &job.shape);
+        self.set(&job, larger);
+        true
+    }
+
+    /// The constraints on one more worker of a job that already holds something.
+    fn near(&self, job: &Job, held: &Allocation) -> Wanted {
+        let mut wanted = job.wanted;
+        let types = held.placements().iter().filter_map(|p| self.free.gpu_type(p.node));
+        let types: Vec<_> = types.collect();
+        if !wanted.mixed_gpu_types && !types.is_empty() {
+            wanted.gpu_types = GpuTypeSet::of(&types);
+        }
+        wanted
     }
 
     /// Takes a job's target away.

@@ -211,6 +211,11 @@ impl<K: Rank> Ranked<K> {
         self.explain_news(manner.rule);
     }
 
+    /// The jobs that are new to the queue, for a policy that explains them itself.
+    pub fn take_news(&mut self) -> Vec<JobId> {
+        std::mem::take(&mut self.news)
+    }
+
     /// Says why jobs that are new to the queue are still there.
     pub fn explain_news(&mut self, rule: Rule) {
         let news = std::mem::take(&mut self.news);

@@ -37,6 +37,22 @@ impl GpuSet {
         self.devices.count_ones()
     }
 
+    /// The lowest devices that `count` workers of `gpu_milli` each use.
+    #[must_use]
+    pub const fn first(self, count: u32, gpu_milli: u64) -> Self {
+        if gpu_milli == 0 || count == 0 {
+            return Self::NONE;
+        }
+        let per_worker = gpu_milli.div_ceil(GPU) as u32;
+        let (mut devices, mut left, mut taken) = (0, self.devices, 0);
+        while taken < count * per_worker && left != 0 {
+            devices |= left & left.wrapping_neg();
+            left &= left - 1;
+            taken += 1;
+        }
+        Self { devices, share_milli: self.share_milli }
+    }
+
     /// The sum over the devices, in thousandths.
     pub const fn milli(self) -> u64 {
         self.devices.count_ones() as u64 * self.share_milli as u64
@@ -134,6 +150,58 @@ impl Allocation {
         self.placements().iter().any(|p| p.node == node)
     }
 
+    /// This allocation with only the first `count` workers; everything else stays. `gpu_milli` is what
+    /// one worker demands.
+    #[must_use]
+    pub fn first_workers(&self, count: u32, gpu_milli: u64) -> Self {
+        let mut left = count;
+        let kept = self.placements().iter().filter_map(|p| {
+            if p.task != WORKER_TASK {
+                return Some(*p);
+            }
+            let mut kept = *p;
+            kept.count = p.count.min(left);
+            left -= kept.count;
+            kept.gpus = p.gpus.first(kept.count, gpu_milli);
+            (kept.count > 0).then_some(kept)
+        });
+        Self::new(kept.collect())
+    }
+
+    /// One worker that this allocation has and `held` does not, as an allocation of its own.
+    pub fn next_worker(&self, held: &Self, gpu_milli: u64) -> Option<Self> {
+        self.placements().iter().filter(|p| p.task == WORKER_TASK).find_map(|p| {
+            let here = |q: &&Placement| (q.copy, q.task, q.node) == (p.copy, p.task, p.node);
+            let (count, devices) =
+                held.placements().iter().find(here).map_or((0, 0), |q| (q.count, q.gpus.devices));
+            if p.count <= count {
+                return None;
+            }
+            let rest = GpuSet { devices: p.gpus.devices & !devices, ..p.gpus };
+            let gpus = rest.first(1, gpu_milli);
+            let whole = gpus.milli() == gpu_milli;
+            whole.then(|| Self::new(vec![Placement { count: 1, gpus, ..*p }]))
+        })
+    }
+
+    /// Both allocations together. They must not have a device in common.
+    #[must_use]
+    pub fn with(&self, more: &Self) -> Self {
+        let mut all = self.placements().to_vec();
+        for p in more.placements() {
+            let here = |q: &&mut Placement| (q.copy, q.task, q.node) == (p.copy, p.task, p.node);
+            match all.iter_mut().find(here) {
+                Some(same) => {
+                    same.count += p.count;
+                    same.gpus.devices |= p.gpus.devices;
+                    same.gpus.share_milli = p.gpus.share_milli;
+                }
+                None => all.push(*p),
+            }
+        }
+        Self::new(all)
+    }
+
     /// How many copies hold something.
     pub fn copies(&self) -> usize {
         let mut copies: Vec<CopyId> = self.placements().iter().map(|p| p.copy).collect();
@@ -173,6 +241,21 @@ mod tests {
         assert_eq!(held.gpu_milli(), 5000);
         assert_eq!(held.to_string(), "3 on n1, 2 on n5");
         assert!(Allocation::new(Vec::new()).is_none());
+    }
+
+    #[test]
+    fn workers_can_be_taken_off_and_put_back_one_by_one() {
+        let held = Allocation::new(vec![placement(0, 1, 3), placement(0, 5, 2)]);
+        let least = held.first_workers(1, 1000);
+        assert_eq!(least, Allocation::new(vec![placement(0, 1, 1)]));
+        let mut grown = least;
+        for workers in 2..=5 {
+            let more = held.next_worker(&grown, 1000).expect("one is missing");
+            grown = grown.with(&more);
+            assert_eq!(grown.workers(), workers);
+        }
+        assert_eq!(grown, held);
+        assert_eq!(held.next_worker(&grown, 1000), None);
     }
 
     #[test]

@@ -241,6 +241,11 @@ impl FreeCapacity {
         self.shared[i].remove(node);
     }
 
+    /// The type of a node's GPUs.
+    pub fn gpu_type(&self, node: NodeId) -> Option<GpuTypeId> {
+        self.nodes[node.index()].gpu_type
+    }
+
     /// Whether a node takes new work.
     pub fn takes_work(&self, node: NodeId) -> bool {
         self.nodes[node.index()].takes_work

@@ -78,6 +78,13 @@ impl FreeCapacity {
         }
     }
 
+    /// Like [`Self::place`], for workers of a data-parallel job that already has its servers.
+    pub fn place_workers_only(&mut self, rule: Rule, ask: &Ask<'_>) -> Option<Allocation> {
+        let job = ask.shape.data_parallel()?;
+        let alone = DataParallel { server: None, ..job.clone() };
+        self.place_workers(rule, ask, &alone)
+    }
+
     fn place_workers(&mut self, rule: Rule, ask: &Ask<'_>, job: &DataParallel) -> Option<Allocation> {
         if ask.workers == 0 {
             return None;

@@ -1,14 +1,27 @@
 //! The table of policies, and nothing else.
 
+mod easy;
 mod fifo;
+mod sharing;
 mod srtf;
+mod tetris;
 mod tiresias;
 
 use crate::decide::{Entry, ParameterError, Policy, similar};
 
 /// Every policy there is.
-pub const ALL: &[&Entry] =
-    &[&fifo::FIFO, &fifo::FIFO_SKIP, &fifo::YARN_CS, &srtf::SRTF, &srtf::SJF, &tiresias::ENTRY];
+pub const ALL: &[&Entry] = &[
+    &fifo::FIFO,
+    &fifo::FIFO_SKIP,
+    &fifo::YARN_CS,
+    &easy::ENTRY,
+    &sharing::FAIR,
+    &sharing::DRF,
+    &srtf::SRTF,
+    &srtf::SJF,
+    &tetris::ENTRY,
+    &tiresias::ENTRY,
+];
 
 /// The entry with this name.
 pub fn find(name: &str) -> Result<&'static Entry, ParameterError> {

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use trainyard_sched::model::{GPU, Goals, GpuTypeSet, Job, Parallelism, Span, Topology, Wanted};
+use trainyard_sched::model::{GPU, Goals, GpuTypeSet, Job, MoveCost, Parallelism, Span, Topology, Wanted};
 
 use super::native::COLUMNS;
 use crate::truth::{Ending, Speed, Truth};
@@ -70,6 +70,8 @@ fn fields(workload: &Workload, job: &Job, truth: &Truth) -> Result<[String; COLU
         if gpus == 0 || shape.worker.gpu_milli == GPU { 1.0 } else { shape.worker.gpu_milli as f64 / 1e3 };
     let unless = |standard: bool, text: String| if standard { String::new() } else { text };
     let seconds = |span: Span| span.as_secs_f64().to_string();
+    // Nobody said that moving costs nothing; left empty, the run that reads the trace may say what it costs.
+    let free_to_move = truth.move_cost == MoveCost::default();
     let tenant = workload.tenants.get(job.tenant).map_or("", |tenant| &tenant.name);
     let model = job.model.and_then(|model| workload.models.get(model.index()));
     let honest = iteration.scaled(truth.iterations);
@@ -97,8 +99,8 @@ fn fields(workload: &Workload, job: &Job, truth: &Truth) -> Result<[String; COLU
         job.goals.deadline.map_or_else(String::new, |deadline| deadline.as_secs_f64().to_string()),
         model.cloned().unwrap_or_default(),
         status.to_owned(),
-        seconds(truth.move_cost.save),
-        seconds(truth.move_cost.load),
+        unless(free_to_move, seconds(truth.move_cost.save)),
+        unless(free_to_move, seconds(truth.move_cost.load)),
         truth.move_cost.checkpoint_every.map_or_else(String::new, seconds),
         claimed.map_or_else(String::new, seconds),
     ])
@@ -113,6 +115,9 @@ fn check(job: &Job, truth: &Truth) -> Result<(), &'static str> {
     }
     if truth.curve.is_some() {
         return Err("it has a loss curve");
+    }
+    if truth.move_cost.loses_when_stopped {
+        return Err("it loses work when stopped");
     }
     if job.wanted.topology == Topology::SameRack || job.wanted.mixed_gpu_types {
         return Err("it wants one rack, or mixed GPU types");

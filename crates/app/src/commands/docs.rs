@@ -1,0 +1,68 @@
+//! `docs`: the pages of the documentation that are made from the program's own tables.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use clap::Args;
+use trainyard_sched::decide::Reason;
+use trainyard_sched::policies::ALL;
+
+use super::Ending;
+use crate::experiment::write_text;
+use crate::failure::Failure;
+use crate::render::short_value;
+
+/// What `docs` is told.
+#[derive(Args, Debug)]
+pub(super) struct DocsArguments {
+    /// The folder of the documentation.
+    #[arg(default_value = "docs")]
+    folder: PathBuf,
+}
+
+/// Writes the generated pages.
+pub(super) fn perform(given: &DocsArguments) -> Result<Ending, Failure> {
+    write_text(&given.folder.join("policies.md"), &policies())?;
+    write_text(&given.folder.join("reasons.md"), &reasons())?;
+    Ok(Ending::Done)
+}
+
+const NOTICE: &str = "<!-- Made by `trainyard docs`; a test keeps it fresh. -->\n";
+
+fn policies() -> String {
+    let mut text = format!("# Policies\n\n{NOTICE}\n| policy | what it is |\n| --- | --- |\n");
+    for entry in ALL {
+        let _ = writeln!(text, "| [`{0}`](#{0}) | {1} |", entry.name, entry.title);
+    }
+    text.push_str("\nParameters are given as `name{key = value, ...}`; what is not given has its default.\n");
+    for entry in ALL {
+        let _ =
+            write!(text, "\n## {}\n\n{}.\n\nSource: {}.\n", entry.name, capital(entry.title), entry.source);
+        let defaults = (entry.defaults)();
+        if defaults.is_empty() {
+            text.push_str("\nIt has no parameters.\n");
+            continue;
+        }
+        text.push_str("\n| parameter | default |\n| --- | --- |\n");
+        for (key, value) in &defaults {
+            let _ = writeln!(text, "| `{key}` | `{}` |", short_value(value));
+        }
+    }
+    text
+}
+
+fn reasons() -> String {
+    let mut text = format!(
+        "# Reasons\n\n{NOTICE}\nEvery verdict on a job comes with a reason, as a word in JSON and a sentence for \
+         people. These are all of them, and what helps.\n\n| reason | what helps |\n| --- | --- |\n"
+    );
+    for (kind, remedy) in Reason::KINDS {
+        let _ = writeln!(text, "| `{kind}` | {remedy} |");
+    }
+    text
+}
+
+fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+}

@@ -1,0 +1,123 @@
+//! The commands: each parses, calls and renders, and nothing more.
+
+mod compare;
+mod docs;
+mod policies;
+mod replay;
+mod run;
+mod trace;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand, ValueEnum};
+use serde::Serialize;
+
+use crate::failure::Failure;
+pub(crate) use replay::ReplayError;
+pub(crate) use trace::Inspection;
+
+const EXIT_CODES: &str = "Exit codes:
+  0  done
+  1  it failed while running, or a replay differs from what was recorded
+  2  wrong usage or bad input
+  3  finished, but rows of the trace were left out or repaired (only with --strict)
+  4  the backend is not available
+  5  finished, but a bound given with --require was missed
+
+Data goes to standard output, everything else to standard error.";
+
+/// Simulate and compare schedulers for clusters that train machine-learning models.
+///
+/// Without a command: compares all policies on a generated busy day and writes trainyard-out/report.html.
+#[derive(Parser, Debug)]
+#[command(name = "trainyard", version, after_help = EXIT_CODES, max_term_width = 100)]
+pub(crate) struct Arguments {
+    /// How results are printed.
+    #[arg(long, value_enum, default_value_t, global = true)]
+    output: Output,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+/// How results are printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Output {
+    /// For people.
+    #[default]
+    Table,
+    /// For programs.
+    Json,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Simulate one policy and leave a folder with everything about it.
+    #[command(after_help = EXIT_CODES)]
+    Run(run::RunArguments),
+    /// Simulate several policies on the same input and compare them.
+    #[command(after_help = EXIT_CODES)]
+    Compare(compare::CompareArguments),
+    /// List the policies, or show one with its parameters.
+    Policies(policies::PoliciesArguments),
+    /// Make or look at traces.
+    #[command(subcommand)]
+    Trace(trace::TraceCommand),
+    /// Decide a recorded run anew and tell whether all is as it was.
+    Replay(replay::ReplayArguments),
+    /// Write the generated pages of the documentation.
+    #[command(hide = true)]
+    Docs(docs::DocsArguments),
+}
+
+/// How a command ended that did not fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// Well.
+    Done,
+    /// Rows were left out or repaired, and that was not to be.
+    Blemished,
+    /// A stated bound was missed.
+    Missed,
+}
+
+impl From<Ending> for ExitCode {
+    fn from(ending: Ending) -> Self {
+        Self::from(match ending {
+            Ending::Done => 0,
+            Ending::Blemished => 3,
+            Ending::Missed => 5,
+        })
+    }
+}
+
+/// Performs the command.
+pub(crate) fn perform(arguments: Arguments) -> Result<Ending, Failure> {
+    let output = arguments.output;
+    match arguments.command {
+        None => compare::busy_day(output),
+        Some(Command::Run(given)) => run::perform(&given, output),
+        Some(Command::Compare(given)) => compare::perform(&given, output),
+        Some(Command::Policies(given)) => policies::perform(&given, output),
+        Some(Command::Trace(command)) => trace::perform(&command, output),
+        Some(Command::Replay(given)) => replay::perform(&given, output),
+        Some(Command::Docs(given)) => docs::perform(&given),
+    }
+}
+
+/// Prints a result in the form that was asked for.
+fn print<T: Serialize>(output: Output, result: &T, table: impl FnOnce(&T) -> String) -> Result<(), Failure> {
+    let text = match output {
+        Output::Table => table(result),
+        Output::Json => serde_json::to_string_pretty(result)
+            .map_err(|error| Failure::Output(std::io::Error::from(error)))?,
+    };
+    let mut stdout = std::io::stdout().lock();
+    let written = writeln!(stdout, "{}", text.trim_end()).and_then(|()| stdout.flush());
+    written.map_err(Failure::Output)
+}
+
+/// Says something to a person; that nobody listens is no failure.
+fn say(text: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
+}

@@ -1,0 +1,258 @@
+//! What a run depends on, policy aside: jobs, machines, costs, failures, seed. Many policies share one.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use trainyard_sched::model::{Cluster, MoveCost, NodeState, Seed, Span, Tenants, Time};
+use trainyard_sim::backend::Options;
+use trainyard_sim::cluster::{self, ClusterFile};
+use trainyard_sim::faults::{Fault, draw_faults, read_faults};
+use trainyard_sim::generate::{GenerateError, Load, PRESETS, Parameters, generate};
+use trainyard_sim::physics::Physics;
+use trainyard_sim::simulate::{Setup, natural_horizon};
+use trainyard_sim::trace::{self, Declaring};
+use trainyard_sim::workload::{Done, ImportReport, Workload};
+
+use super::run_file::{ClusterPart, JobsPart, MovingPart, WorldPart};
+use super::words::{declaring, seconds, span, span_word};
+use super::{ArgumentError, FaultsWord};
+use crate::failure::Failure;
+
+/// The preset that is generated when nobody says what to run.
+const USUAL_PRESET: &str = "day";
+
+/// The arguments that say what is simulated.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct InputArguments {
+    /// Read jobs from this file (CSV, JSON lines or a known public format; may be gzip).
+    #[arg(long, value_name = "FILE", conflicts_with = "generate", help_heading = "Jobs")]
+    pub(crate) trace: Option<PathBuf>,
+    /// Generate jobs like this preset [default: day, if there is no --trace].
+    #[arg(long, value_name = "PRESET", help_heading = "Jobs")]
+    pub(crate) generate: Option<String>,
+    /// At most so many jobs of the trace, or exactly so many generated ones.
+    #[arg(long, value_name = "N", help_heading = "Jobs")]
+    pub(crate) jobs: Option<u32>,
+    /// Generate so many jobs that they ask for this part of the cluster's GPU time; 1 is as much as there is.
+    #[arg(long, value_name = "FRACTION", conflicts_with = "trace", help_heading = "Jobs")]
+    pub(crate) load: Option<f64>,
+    /// Leave out the part of the trace before this time.
+    #[arg(long, value_name = "TIME", value_parser = span, requires = "trace", help_heading = "Jobs")]
+    pub(crate) from: Option<Span>,
+    /// Leave out the part of the trace from this time on.
+    #[arg(long, value_name = "TIME", value_parser = span, requires = "trace", help_heading = "Jobs")]
+    pub(crate) until: Option<Span>,
+    /// The format of the trace, where it is not recognised.
+    #[arg(long, value_name = "NAME", requires = "trace", help_heading = "Jobs")]
+    pub(crate) format: Option<String>,
+    /// What jobs declare about their length: exact, noisy:SPREAD or absent.
+    #[arg(long, value_name = "HOW", value_parser = declaring, default_value = "exact", help_heading = "Jobs")]
+    pub(crate) declared: Declaring,
+    /// The machines: words such as 16x8:v100,4x4:a100, or a file.
+    #[arg(long, value_name = "WORDS|FILE", help_heading = "Cluster")]
+    pub(crate) cluster: Option<String>,
+    /// Node failures: mtbf:30d, mtbf:30d,mttr:1h, or a CSV file.
+    #[arg(long, value_name = "FILE|MODEL", help_heading = "Cluster")]
+    pub(crate) faults: Option<FaultsWord>,
+    /// Seconds from the order to stop a job until its GPUs are free, where the trace does not say.
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.0, help_heading = "Cluster")]
+    pub(crate) save_s: f64,
+    /// Seconds from a second or later start to the first new iteration, where the trace does not say.
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.0, help_heading = "Cluster")]
+    pub(crate) load_s: f64,
+    /// The seed of everything random.
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Run")]
+    pub(crate) seed: u64,
+    /// Cut the run off after this time [default: late enough for every policy that wastes nothing].
+    #[arg(long, value_name = "TIME", value_parser = span, help_heading = "Run")]
+    pub(crate) horizon: Option<Span>,
+    /// End with exit code 3 if rows of the trace were left out or repaired.
+    #[arg(long, help_heading = "Run")]
+    pub(crate) strict: bool,
+}
+
+impl InputArguments {
+    /// The generated busy day, with a price on moving jobs, so that preemption is not flattered.
+    pub(crate) fn busy_day() -> Self {
+        Self {
+            trace: None,
+            generate: None,
+            jobs: None,
+            load: None,
+            from: None,
+            until: None,
+            format: None,
+            declared: Declaring::Exact,
+            cluster: None,
+            faults: None,
+            save_s: 10.0,
+            load_s: 30.0,
+            seed: 0,
+            horizon: None,
+            strict: false,
+        }
+    }
+}
+
+/// Everything that a run depends on, policy aside.
+#[derive(Clone, Debug)]
+pub(crate) struct Inputs {
+    /// The machines.
+    pub(crate) cluster: Cluster,
+    /// Who owns jobs.
+    pub(crate) tenants: Tenants,
+    /// The jobs.
+    pub(crate) workload: Workload,
+    /// When nodes fail and return.
+    node_changes: Vec<Fault>,
+    /// When runs are cut off.
+    pub(crate) horizon: Time,
+    /// The seed.
+    pub(crate) seed: Seed,
+    /// Where the jobs come from, as written down.
+    pub(crate) jobs_part: JobsPart,
+    /// The machines, as written down.
+    pub(crate) cluster_part: ClusterPart,
+    /// Costs and failures, as written down.
+    pub(crate) world_part: WorldPart,
+}
+
+impl Inputs {
+    /// Reads, generates and checks everything.
+    pub(crate) fn new(given: &InputArguments) -> Result<Self, Failure> {
+        let move_cost = MoveCost {
+            save: seconds("--save-s", given.save_s)?,
+            load: seconds("--load-s", given.load_s)?,
+            ..MoveCost::default()
+        };
+        let words = cluster_words(given)?;
+        let ClusterFile { cluster, tenants } = cluster::load(&words)?;
+        let workload = read_jobs(given, &cluster, tenants, move_cost)?;
+        let seed = Seed(given.seed);
+        let natural = || natural_horizon(&workload, &cluster);
+        let horizon = given.horizon.map_or_else(natural, |span| Time::ZERO + span);
+        let node_changes = match &given.faults {
+            None => Vec::new(),
+            Some(FaultsWord::File(path)) => read_faults(path, &cluster)?,
+            Some(FaultsWord::Drawn(model)) => draw_faults(*model, &cluster, horizon, seed)?,
+        };
+        Ok(Self {
+            jobs_part: jobs_part(given, &workload),
+            cluster_part: ClusterPart { words, nodes: cluster.nodes.len(), gpus: cluster.gpu_count() },
+            world_part: WorldPart {
+                faults: given.faults.as_ref().map_or_else(|| "none".to_owned(), describe_faults),
+                failures: node_changes.iter().filter(|(_, _, state)| *state == NodeState::Down).count(),
+                horizon_s: horizon.as_secs_f64(),
+                moving: MovingPart { save_s: given.save_s, load_s: given.load_s },
+            },
+            tenants: workload.tenants.clone(),
+            cluster,
+            workload,
+            node_changes,
+            horizon,
+            seed,
+        })
+    }
+
+    /// A fresh copy for one run.
+    pub(crate) fn setup(&self) -> Setup {
+        Setup {
+            cluster: self.cluster.clone(),
+            tenants: self.tenants.clone(),
+            workload: self.workload.clone(),
+            physics: Physics::default(),
+            options: Options {
+                node_changes: self.node_changes.clone(),
+                horizon: self.horizon,
+                ..Options::default()
+            },
+            seed: self.seed,
+        }
+    }
+
+    /// What was done to the rows of the trace.
+    pub(crate) fn report(&self) -> &ImportReport {
+        &self.workload.report
+    }
+
+    /// Whether rows were left out or repaired.
+    pub(crate) fn has_blemishes(&self) -> bool {
+        let counts = |done| matches!(done, Done::Dropped | Done::Repaired);
+        self.report().findings.iter().any(|finding| counts(finding.done))
+    }
+}
+
+/// The cluster as given, or the one that the preset was made for.
+fn cluster_words(given: &InputArguments) -> Result<String, Failure> {
+    if let Some(words) = &given.cluster {
+        return Ok(words.clone());
+    }
+    if given.trace.is_some() {
+        return Err(ArgumentError::NoCluster.into());
+    }
+    let name = given.generate.as_deref().unwrap_or(USUAL_PRESET);
+    let preset = PRESETS.iter().find(|preset| preset.name == name).ok_or_else(|| {
+        let known: Vec<&str> = PRESETS.iter().map(|preset| preset.name).collect();
+        GenerateError::NoSuchPreset { name: name.to_owned(), hint: format!("known are {}", known.join(", ")) }
+    })?;
+    let (_, gpus) = preset.load.ok_or(ArgumentError::NoCluster)?;
+    Ok(format!("{}x8:v100", gpus / 8))
+}
+
+fn read_jobs(
+    given: &InputArguments,
+    cluster: &Cluster,
+    tenants: Tenants,
+    move_cost: MoveCost,
+) -> Result<Workload, Failure> {
+    let seed = Seed(given.seed);
+    let declared = given.declared;
+    let Some(path) = &given.trace else {
+        let preset = given.generate.as_deref().unwrap_or(USUAL_PRESET).to_owned();
+        let load = given.load.map(|fraction| Load { fraction, gpus: cluster.gpu_count() });
+        let jobs = given.jobs;
+        let parameters = Parameters { preset, seed, jobs, days: None, load, tenants, declared, move_cost };
+        return Ok(generate(&parameters)?);
+    };
+    let options = trace::Options {
+        seed,
+        declared,
+        move_cost,
+        from: Time::ZERO + given.from.unwrap_or_default(),
+        until: given.until.map(|until| Time::ZERO + until),
+        jobs: given.jobs.map(|jobs| jobs as usize),
+        gpu_types: cluster.gpu_types.iter().map(|gpu_type| Arc::clone(&gpu_type.name)).collect(),
+        tenants,
+        throughputs: None,
+        format: given.format.clone(),
+    };
+    Ok(trace::read(path, &options)?)
+}
+
+fn jobs_part(given: &InputArguments, workload: &Workload) -> JobsPart {
+    let report = &workload.report;
+    JobsPart {
+        source: report.source.clone(),
+        trace: given.trace.as_ref().map(|path| path.display().to_string()),
+        sha256_16: given.trace.is_some().then(|| report.sha256_16.clone()),
+        rows: report.rows,
+        jobs: workload.jobs.len(),
+        declared: match given.declared {
+            Declaring::Exact => "exact".to_owned(),
+            Declaring::Noisy { spread } => format!("noisy:{spread}"),
+            Declaring::Absent => "absent".to_owned(),
+        },
+    }
+}
+
+fn describe_faults(word: &FaultsWord) -> String {
+    match word {
+        FaultsWord::File(path) => path.display().to_string(),
+        FaultsWord::Drawn(model) => format!(
+            "mtbf:{},mttr:{}",
+            span_word(model.mean_time_between_failures_per_node),
+            span_word(model.mean_time_to_repair)
+        ),
+    }
+}

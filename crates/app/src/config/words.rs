@@ -1,0 +1,267 @@
+//! Small languages of single arguments: lengths of time, declarations, faults, requirements.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use trainyard_sched::metrics::Summary;
+use trainyard_sched::model::Span;
+use trainyard_sim::faults::FaultModel;
+use trainyard_sim::trace::Declaring;
+
+/// An argument that is not understood.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ArgumentError {
+    /// No length of time.
+    #[error("`{value}` is no length of time; write a number with a unit, such as 90s, 15m, 2h or 1.5d")]
+    Span {
+        /// What was given.
+        value: String,
+    },
+    /// No declaration.
+    #[error("`{value}` is no way to declare; write exact, noisy:0.3 or absent")]
+    Declared {
+        /// What was given.
+        value: String,
+    },
+    /// No failures.
+    #[error("`{value}` says no failures; write mtbf:30d or mtbf:30d,mttr:1h, or name a CSV file")]
+    Faults {
+        /// What was given.
+        value: String,
+    },
+    /// No requirement.
+    #[error(
+        "`{value}` is no requirement; write a key of the summary, <= or >=, and a number: avg_jct_s<=3600"
+    )]
+    Requirement {
+        /// What was given.
+        value: String,
+    },
+    /// A key that the summary does not have.
+    #[error("the summary has no number `{key}`; it has {known}")]
+    NoSuchKey {
+        /// What was given.
+        key: String,
+        /// All keys.
+        known: String,
+    },
+    /// No number of seconds.
+    #[error("{flag} {value}: give a number of seconds from 0 to 1e9")]
+    Seconds {
+        /// The argument.
+        flag: &'static str,
+        /// What was given.
+        value: String,
+    },
+    /// A trace without a cluster to run it on.
+    #[error(
+        "--cluster is missing; say what to run on, such as --cluster 64x8:a100 or --cluster my-cluster.toml"
+    )]
+    NoCluster,
+    /// The text of a policy is not understood.
+    #[error("`{value}` is no policy: {problem}; write name or name{{key = value, ...}}")]
+    PolicyText {
+        /// What was given.
+        value: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// Nothing to compare.
+    #[error("--policies is empty; name at least one, such as --policies fifo,srtf")]
+    NoPolicies,
+    /// The number of threads.
+    #[error("`{value}` is no number of threads; give a number from 1 to 1024")]
+    Threads {
+        /// What was given.
+        value: String,
+    },
+}
+
+/// Reads a length of time: a number with a unit, or plain seconds.
+pub(crate) fn span(value: &str) -> Result<Span, ArgumentError> {
+    let wrong = || ArgumentError::Span { value: value.to_owned() };
+    let text = value.trim();
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit_s = match &text[digits.len()..] {
+        "" | "s" => 1.0,
+        "m" => 60.0,
+        "h" => 3600.0,
+        "d" => 86_400.0,
+        "w" => 604_800.0,
+        _ => return Err(wrong()),
+    };
+    let number: f64 = digits.trim().parse().map_err(|_| wrong())?;
+    // Ten thousand years in microseconds still fit.
+    let possible = number.is_finite() && number >= 0.0 && number * unit_s <= 3.2e11;
+    possible.then(|| Span::from_secs_f64(number * unit_s)).ok_or_else(wrong)
+}
+
+/// Writes a length of time so that [`span`] reads the same, in the largest unit that needs no fraction.
+pub(crate) fn span_word(span: Span) -> String {
+    let units = [(86_400, "d"), (3600, "h"), (60, "m")];
+    let whole = |(unit, _): &(u64, &str)| span.0 > 0 && span.0.is_multiple_of(unit * 1_000_000);
+    match units.into_iter().find(whole) {
+        Some((unit, name)) => format!("{}{name}", span.0 / (unit * 1_000_000)),
+        None => format!("{}s", span.as_secs_f64()),
+    }
+}
+
+/// Reads a number of seconds that moving a job costs.
+pub(crate) fn seconds(flag: &'static str, value: f64) -> Result<Span, ArgumentError> {
+    let possible = (0.0..=1e9).contains(&value);
+    let wrong = || ArgumentError::Seconds { flag, value: value.to_string() };
+    possible.then(|| Span::from_secs_f64(value)).ok_or_else(wrong)
+}
+
+/// Reads what jobs declare.
+pub(crate) fn declaring(value: &str) -> Result<Declaring, ArgumentError> {
+    let wrong = || ArgumentError::Declared { value: value.to_owned() };
+    match value.split_once(':') {
+        None if value == "exact" => Ok(Declaring::Exact),
+        None if value == "absent" => Ok(Declaring::Absent),
+        Some(("noisy", spread)) => {
+            let spread: f64 = spread.parse().map_err(|_| wrong())?;
+            let possible = (0.0..=100.0).contains(&spread);
+            possible.then_some(Declaring::Noisy { spread }).ok_or_else(wrong)
+        }
+        _ => Err(wrong()),
+    }
+}
+
+/// Where node failures come from.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum FaultsWord {
+    /// Drawn from a seed.
+    Drawn(FaultModel),
+    /// A file of them.
+    File(PathBuf),
+}
+
+impl FromStr for FaultsWord {
+    type Err = ArgumentError;
+
+    fn from_str(value: &str) -> Result<Self, ArgumentError> {
+        let Some(rest) = value.strip_prefix("mtbf:") else {
+            let is_empty = value.trim().is_empty();
+            let wrong = ArgumentError::Faults { value: value.to_owned() };
+            return if is_empty { Err(wrong) } else { Ok(Self::File(value.into())) };
+        };
+        let wrong = |_| ArgumentError::Faults { value: value.to_owned() };
+        let (between, repair) = rest.split_once(",mttr:").unwrap_or((rest, "1h"));
+        Ok(Self::Drawn(FaultModel {
+            mean_time_between_failures_per_node: span(between).map_err(wrong)?,
+            mean_time_to_repair: span(repair).map_err(wrong)?,
+        }))
+    }
+}
+
+/// A bound on a number of the summary.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Requirement {
+    key: String,
+    at_most: bool,
+    bound: f64,
+}
+
+impl FromStr for Requirement {
+    type Err = ArgumentError;
+
+    fn from_str(value: &str) -> Result<Self, ArgumentError> {
+        let wrong = || ArgumentError::Requirement { value: value.to_owned() };
+        let at_most = value.split_once("<=").map(|parts| (parts, true));
+        let split = at_most.or_else(|| value.split_once(">=").map(|parts| (parts, false)));
+        let ((key, bound), at_most) = split.ok_or_else(wrong)?;
+        let bound: f64 = bound.trim().parse().map_err(|_| wrong())?;
+        let key = key.trim().to_owned();
+        let numbers = numbers(&Summary::default());
+        if !bound.is_finite() {
+            return Err(wrong());
+        }
+        if !numbers.iter().any(|(known, _)| *known == key) {
+            let known = numbers.into_iter().map(|(known, _)| known).collect::<Vec<_>>().join(", ");
+            return Err(ArgumentError::NoSuchKey { key, known });
+        }
+        Ok(Self { key, at_most, bound })
+    }
+}
+
+impl Requirement {
+    /// What is missed, in words, if it is missed. A number that is not there misses every bound.
+    pub(crate) fn missed_by(&self, summary: &Summary) -> Option<String> {
+        let found = numbers(summary).into_iter().find(|(key, _)| *key == self.key)?.1;
+        let holds = found.is_some_and(|x| if self.at_most { x <= self.bound } else { x >= self.bound });
+        let sign = if self.at_most { "<=" } else { ">=" };
+        let found = found.map_or_else(|| "absent".to_owned(), |x| x.to_string());
+        let policy = &summary.policy;
+        (!holds).then(|| format!("{policy}: {} is {found}, required is {sign} {}", self.key, self.bound))
+    }
+}
+
+/// The numbers of a summary by key.
+fn numbers(summary: &Summary) -> Vec<(String, Option<f64>)> {
+    let serde_json::Value::Object(map) = serde_json::json!(summary) else { return Vec::new() };
+    let is_number = |value: &serde_json::Value| value.is_number() || value.is_null();
+    map.into_iter().filter(|(_, value)| is_number(value)).map(|(key, value)| (key, value.as_f64())).collect()
+}
+
+/// A number of threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Threads(pub(crate) usize);
+
+impl FromStr for Threads {
+    type Err = ArgumentError;
+
+    fn from_str(value: &str) -> Result<Self, ArgumentError> {
+        let count = value.parse().ok().filter(|count| (1..=1024).contains(count));
+        count.map(Self).ok_or_else(|| ArgumentError::Threads { value: value.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_of_time_have_units() {
+        assert_eq!(span("90"), Ok(Span::from_secs(90)));
+        assert_eq!(span("1.5h"), Ok(Span::from_secs(5400)));
+        assert_eq!(span("2d"), Ok(Span::from_secs(172_800)));
+        for word in ["2d", "36h", "90m", "1.5s", "0s"] {
+            assert_eq!(span_word(span(word).unwrap()), word);
+        }
+        for bad in ["", "h", "-1h", "3 weeks", "1e300d", "NaN", "inf", "1h30m"] {
+            assert!(span(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn declarations_are_three_words() {
+        assert_eq!(declaring("exact"), Ok(Declaring::Exact));
+        assert_eq!(declaring("noisy:0.3"), Ok(Declaring::Noisy { spread: 0.3 }));
+        assert_eq!(declaring("absent"), Ok(Declaring::Absent));
+        for bad in ["", "noisy", "noisy:", "noisy:-1", "noisy:NaN", "exactly"] {
+            assert!(declaring(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn faults_are_a_model_or_a_file() {
+        let drawn: FaultsWord = "mtbf:30d,mttr:2h".parse().unwrap();
+        let FaultsWord::Drawn(model) = drawn else { panic!("{drawn:?}") };
+        assert_eq!(model.mean_time_to_repair, Span::from_secs(7200));
+        assert_eq!("faults.csv".parse(), Ok(FaultsWord::File("faults.csv".into())));
+        assert!("mtbf:often".parse::<FaultsWord>().is_err());
+    }
+
+    #[test]
+    fn requirements_bound_a_number_of_the_summary() {
+        let most: Requirement = "makespan_s <= 10".parse().unwrap();
+        let summary = Summary { makespan_s: 11.0, ..Summary::default() };
+        assert!(most.missed_by(&summary).unwrap().contains("11"));
+        assert_eq!(most.missed_by(&Summary::default()), None);
+        let absent: Requirement = "avg_jct_s<=10".parse().unwrap();
+        assert!(absent.missed_by(&summary).is_some());
+        assert!("makespan<=10".parse::<Requirement>().is_err());
+        assert!("makespan_s=10".parse::<Requirement>().is_err());
+    }
+}

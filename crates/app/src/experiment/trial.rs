@@ -1,0 +1,78 @@
+//! What is kept of a run to show it: its numbers and a few curves of bounded size.
+
+use trainyard_sched::metrics::{JobRow, Series, Summary};
+
+use super::Outcome;
+
+/// Points of a curve; more than a chart has pixels to tell apart.
+const MOST_POINTS: usize = 240;
+
+/// A run, small enough to keep many.
+#[derive(Clone, Debug)]
+pub(crate) struct Trial {
+    /// Its numbers.
+    pub(crate) summary: Summary,
+    /// Completion times in seconds and the part of the completed jobs that took no longer.
+    pub(crate) jct: Vec<(f64, f64)>,
+    /// Waiting times likewise.
+    pub(crate) wait: Vec<(f64, f64)>,
+    /// GPUs in use over time in seconds.
+    pub(crate) used_gpus: Vec<(f64, f64)>,
+    /// Jobs without devices over time in seconds.
+    pub(crate) waiting: Vec<(f64, f64)>,
+}
+
+impl Trial {
+    /// Keeps what is shown and lets go of the rest.
+    pub(crate) fn new(outcome: Outcome) -> Self {
+        let Outcome { summary, metrics } = outcome;
+        let of = |value: fn(&JobRow) -> f64| {
+            let completed = metrics.rows().filter(|row| row.ended.is_some() && row.started.is_some());
+            let mut values: Vec<f64> = completed.map(value).collect();
+            values.sort_by(f64::total_cmp);
+            distribution(&values)
+        };
+        Self {
+            jct: of(JobRow::jct_s),
+            wait: of(JobRow::wait_s),
+            used_gpus: over_time(&metrics.used_gpus),
+            waiting: over_time(&metrics.waiting),
+            summary,
+        }
+    }
+}
+
+/// The distribution function of sorted values at evenly spaced ranks, both ends included.
+fn distribution(sorted: &[f64]) -> Vec<(f64, f64)> {
+    let count = sorted.len();
+    let points = count.min(MOST_POINTS);
+    let rank = |k: usize| if points < 2 { 0 } else { k * (count - 1) / (points - 1) };
+    (0..points).map(rank).map(|i| (sorted[i], (i + 1) as f64 / count as f64)).collect()
+}
+
+/// The means of groups of neighbouring intervals.
+fn over_time(series: &Series) -> Vec<(f64, f64)> {
+    let means = series.means();
+    let group = means.len().div_ceil(MOST_POINTS).max(1);
+    let mean = |part: &[(f64, f64)]| {
+        let (at, value) = part.iter().fold((0.0, 0.0), |sum, point| (sum.0 + point.0, sum.1 + point.1));
+        (at / part.len() as f64, value / part.len() as f64)
+    };
+    means.chunks(group).map(mean).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_distribution_keeps_both_ends_however_many_values_there_are() {
+        let values: Vec<f64> = (0..10_000).map(f64::from).collect();
+        let curve = distribution(&values);
+        assert_eq!(curve.len(), MOST_POINTS);
+        assert_eq!(curve[0], (0.0, 0.0001));
+        assert_eq!(curve[MOST_POINTS - 1], (9999.0, 1.0));
+        assert_eq!(distribution(&[7.0]), [(7.0, 1.0)]);
+        assert!(distribution(&[]).is_empty());
+    }
+}

@@ -1,0 +1,109 @@
+//! What can go wrong in a command, and the exit code that tells of it. Says nothing about panics: those are bugs.
+
+use std::error::Error as _;
+use std::path::{Path, PathBuf};
+
+use trainyard_sched::decide::ParameterError;
+use trainyard_sim::cluster::ClusterFileError;
+use trainyard_sim::faults::FaultsError;
+use trainyard_sim::generate::GenerateError;
+use trainyard_sim::simulate::SetupError;
+use trainyard_sim::trace::{TraceError, WriteError};
+
+use crate::commands::ReplayError;
+use crate::config::ArgumentError;
+
+/// Why a command failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// An argument that is not understood.
+    #[error(transparent)]
+    Argument(#[from] ArgumentError),
+    /// A policy or a parameter that does not exist.
+    #[error(transparent)]
+    Policy(#[from] ParameterError),
+    /// The trace cannot be read.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// The cluster makes no sense.
+    #[error(transparent)]
+    Cluster(#[from] ClusterFileError),
+    /// Nothing can be generated from these parameters.
+    #[error(transparent)]
+    Generate(#[from] GenerateError),
+    /// The node failures cannot be had.
+    #[error(transparent)]
+    Faults(#[from] FaultsError),
+    /// The run cannot begin.
+    #[error("the run of {policy} cannot begin: {source}")]
+    Setup {
+        /// The policy with its parameters.
+        policy: String,
+        /// The cause.
+        source: SetupError,
+    },
+    /// A workload cannot be written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// A recorded run does not replay.
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
+    /// A file or folder refuses.
+    #[error("cannot {act} {}; check the path, its permissions and the free space", .path.display())]
+    File {
+        /// What was to be done with it.
+        act: &'static str,
+        /// The path as it was given.
+        path: PathBuf,
+        /// The cause.
+        source: std::io::Error,
+    },
+    /// Standard output refuses.
+    #[error("cannot write to standard output")]
+    Output(#[source] std::io::Error),
+    /// The threads cannot be started.
+    #[error("cannot start {threads} threads; try --threads 1")]
+    Threads {
+        /// How many were wanted.
+        threads: usize,
+        /// The cause.
+        source: rayon::ThreadPoolBuildError,
+    },
+}
+
+impl Failure {
+    /// Turns an input or output error into a failure that says what was tried with which file.
+    pub(crate) fn file(act: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::File { act, path, source }
+    }
+
+    /// The documented exit code.
+    pub(crate) const fn exit_code(&self) -> u8 {
+        match self {
+            Self::File { .. } | Self::Output(_) | Self::Threads { .. } | Self::Write(_) => 1,
+            Self::Replay(error) => error.exit_code(),
+            _ => 2,
+        }
+    }
+
+    /// Whether the reader of the output went away, which is no failure of ours.
+    pub(crate) fn is_broken_pipe(&self) -> bool {
+        matches!(self, Self::Output(error) if error.kind() == std::io::ErrorKind::BrokenPipe)
+    }
+
+    /// The message and its causes, one a line.
+    pub(crate) fn explain(&self) -> String {
+        let mut text = self.to_string();
+        let mut source = self.source();
+        while let Some(cause) = source {
+            let line = cause.to_string();
+            if !text.contains(line.as_str()) {
+                text.push_str("\n  because: ");
+                text.push_str(line.trim_end());
+            }
+            source = cause.source();
+        }
+        text
+    }
+}

@@ -1,0 +1,57 @@
+//! What a trace holds, in words and small tables.
+
+use std::fmt::Write as _;
+
+use trainyard_sim::workload::Done;
+
+use super::words::{count, duration};
+use super::{Align, plain_table};
+use crate::commands::Inspection;
+
+/// Tenants beyond these are only counted.
+const MOST_TENANTS: usize = 12;
+
+/// The text of an inspection.
+pub(crate) fn inspection_text(seen: &Inspection) -> String {
+    let report = &seen.report;
+    let mut text = format!(
+        "{}\nsha256 {}...: {} rows, {} jobs over {}\n",
+        report.source,
+        report.sha256_16,
+        count(report.rows),
+        count(report.kept),
+        duration(seen.span_s)
+    );
+    for finding in &report.findings {
+        let done = match finding.done {
+            Done::Dropped => "left out",
+            Done::Repaired => "repaired",
+            Done::Assumed => "assumed",
+            Done::Noted => "noted",
+        };
+        let _ = writeln!(text, "  {done}, {} times: {}", count(finding.count), finding.what);
+        for example in &finding.examples {
+            let _ = writeln!(text, "    {example}");
+        }
+    }
+    let part = |jobs: usize| format!("{:.1}", jobs as f64 * 100.0 / seen.jobs.max(1) as f64);
+    let jobs_columns = |first| [(first, Align::Right), ("jobs", Align::Right), ("%", Align::Right)];
+    let sizes =
+        seen.gpus.iter().map(|size| vec![size.gpus.to_string(), count(size.jobs as u64), part(size.jobs)]);
+    let _ = write!(text, "\n{}\n", plain_table(&jobs_columns("GPUs"), sizes.collect()));
+    let quantiles = seen.duration_s.iter().map(|(percent, s)| vec![format!("{percent}"), duration(*s)]);
+    let columns = [("% of jobs", Align::Right), ("run no longer than", Align::Right)];
+    let _ = write!(text, "\n{}\n", plain_table(&columns, quantiles.collect()));
+    let mut tenants: Vec<_> = seen.tenants.iter().filter(|(_, jobs)| *jobs > 0).collect();
+    tenants.sort_by_key(|(_, jobs)| std::cmp::Reverse(*jobs));
+    let rows = tenants
+        .iter()
+        .take(MOST_TENANTS)
+        .map(|(name, jobs)| vec![name.to_string(), count(*jobs as u64), part(*jobs)]);
+    let columns = [("tenant", Align::Left), ("jobs", Align::Right), ("%", Align::Right)];
+    let _ = write!(text, "\n{}\n", plain_table(&columns, rows.collect()));
+    if tenants.len() > MOST_TENANTS {
+        let _ = writeln!(text, "and {} more tenants", count((tenants.len() - MOST_TENANTS) as u64));
+    }
+    text
+}

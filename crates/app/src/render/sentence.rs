@@ -1,0 +1,134 @@
+//! One plain sentence that says what a comparison means.
+
+use trainyard_sched::metrics::Summary;
+
+use super::words::duration;
+
+/// Policies that are told nothing about how long jobs run, where a reader may think otherwise.
+const TOLD_NOTHING: [&str; 1] = ["tiresias"];
+
+/// Times closer than this are called equal.
+const NOTICEABLE: f64 = 1.02;
+
+/// What the comparison means. The baseline is `fifo` if it is there, else the first policy.
+pub(crate) fn sentence(all: &[Summary]) -> String {
+    let Some(baseline) = all.iter().find(|s| s.policy == "fifo").or(all.first()) else {
+        return "There is nothing to compare.".to_owned();
+    };
+    let warning = warnings(all);
+    if all.len() == 1 {
+        return format!("{}{warning}", alone(baseline));
+    }
+    let timed = all.iter().filter_map(|s| s.avg_jct_s.map(|jct| (s, jct)));
+    let Some((best, best_s)) = timed.min_by(|a, b| a.1.total_cmp(&b.1)) else {
+        return format!("No policy came to a mean completion time.{warning}");
+    };
+    let Some(base_s) = baseline.avg_jct_s.filter(|_| baseline.policy != best.policy) else {
+        let other =
+            if baseline.avg_jct_s.is_some() { "no other policy does better" } else { "the best mean" };
+        return format!(
+            "{} ends a job after {} on average; {other}.{warning}",
+            best.policy,
+            duration(best_s)
+        );
+    };
+    let times = base_s / best_s.max(1e-9);
+    if times < NOTICEABLE {
+        let base = &baseline.policy;
+        return format!("No policy ends jobs noticeably sooner than {base} here on average.{warning}");
+    }
+    let lead =
+        format!("{} ends a job {times:.1} times sooner than {} on average", best.policy, baseline.policy);
+    let lead = if times < 1.95 {
+        let percent = (1.0 - best_s / base_s) * 100.0;
+        format!("{} ends a job {percent:.0} % sooner than {} on average", best.policy, baseline.policy)
+    } else {
+        lead
+    };
+    let rest = told_nothing(all, best, base_s, best_s);
+    format!("{lead}{rest}.{warning}")
+}
+
+/// What must be known before the means are believed.
+fn warnings(all: &[Summary]) -> String {
+    let named = |holds: &dyn Fn(&Summary) -> bool| {
+        let names: Vec<&str> = all.iter().filter(|s| holds(s)).map(|s| s.policy.as_str()).collect();
+        (!names.is_empty()).then(|| list(&names))
+    };
+    let mut text = String::new();
+    if let Some(names) = named(&|s| s.unstable) {
+        text += &format!(" Under {names} the queue kept growing, so mean times would mean nothing there.");
+    }
+    if let Some(names) = named(&|s| s.censored > 0 && !s.unstable) {
+        text += &format!(
+            " Under {names} some jobs had not ended when the run did; they are missing from the means."
+        );
+    }
+    text
+}
+
+/// What a policy without knowledge of run times gets of the gain.
+fn told_nothing(all: &[Summary], best: &Summary, base_s: f64, best_s: f64) -> String {
+    let name = |s: &Summary| s.policy.split('{').next().unwrap_or_default().to_owned();
+    let is_it = |s: &&Summary| TOLD_NOTHING.contains(&name(s).as_str()) && s.policy != best.policy;
+    let Some((policy, jct_s)) = all.iter().find(is_it).and_then(|s| Some((&s.policy, s.avg_jct_s?))) else {
+        return String::new();
+    };
+    let part = (base_s - jct_s) / (base_s - best_s) * 100.0;
+    if part < 1.0 {
+        return format!("; {policy}, which is told nothing about run times, gets none of that gain");
+    }
+    format!("; {policy}, which is told nothing about run times, gets {part:.0} % of that gain")
+}
+
+fn alone(one: &Summary) -> String {
+    let Summary { policy, completed, jobs, gpu_utilization, .. } = one;
+    let used = gpu_utilization * 100.0;
+    let took = one.avg_jct_s.map_or_else(String::new, |s| format!(" after {} on average", duration(s)));
+    format!(
+        "Under {policy}, {completed} of {jobs} jobs came to an end{took}; {used:.0} % of the GPU time was used."
+    )
+}
+
+fn list(names: &[&str]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => (*one).to_owned(),
+        [rest @ .., last] => format!("{} and {last}", rest.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(policy: &str, avg_jct_s: Option<f64>) -> Summary {
+        Summary { policy: policy.to_owned(), avg_jct_s, unstable: avg_jct_s.is_none(), ..Summary::default() }
+    }
+
+    #[test]
+    fn the_gain_over_fifo_is_told_with_its_part() {
+        let all = [with("fifo", Some(230.0)), with("srtf", Some(100.0)), with("tiresias", Some(139.0))];
+        let expected = "srtf ends a job 2.3 times sooner than fifo on average; tiresias, which is told nothing \
+                        about run times, gets 70 % of that gain.";
+        assert_eq!(sentence(&all), expected);
+    }
+
+    #[test]
+    fn small_and_missing_gains_are_not_exaggerated() {
+        assert!(sentence(&[with("fifo", Some(100.0)), with("sjf", Some(99.0))]).starts_with("No policy"));
+        assert!(sentence(&[with("fifo", Some(100.0)), with("sjf", Some(80.0))]).contains("20 % sooner"));
+        assert!(sentence(&[with("fifo", Some(80.0)), with("sjf", Some(100.0))]).contains("no other"));
+    }
+
+    #[test]
+    fn an_unstable_baseline_is_named() {
+        let text = sentence(&[with("fifo", None), with("srtf", Some(100.0))]);
+        assert!(text.contains("Under fifo the queue kept growing"), "{text}");
+        let cut_off = Summary { censored: 3, ..with("sjf", Some(50.0)) };
+        assert!(
+            sentence(&[with("fifo", Some(100.0)), cut_off]).contains("Under sjf some jobs had not ended")
+        );
+        assert_eq!(sentence(&[]), "There is nothing to compare.");
+    }
+}
