@@ -2,10 +2,11 @@
 //!
 //! Times are of this machine; what matters is their ratios within one run. Nothing here is a test.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use divan::counter::ItemsCount;
-use trainyard_sched::control::{Batch, Core, Event, Nothing, Outcome, Settings};
+use trainyard_sched::control::{Action, Batch, Core, Event, Nothing, Outcome, Settings};
 use trainyard_sched::decide::Abilities;
 use trainyard_sched::model::{Attempt, Cluster, JobId, Seed, Time};
 use trainyard_sched::policies;
@@ -75,7 +76,7 @@ fn philly_480_jobs(bencher: divan::Bencher<'_, '_>, policy: &str) {
     bencher.counter(ItemsCount::new(480_u32)).bench_local(|| replay(policy, &workload, &cluster));
 }
 
-/// Decisions while so many jobs wait: each job of one GPU that ends makes room for the next in the queue.
+/// Decisions while so many jobs wait: each running job that ends makes room for the next in the queue.
 #[divan::bench(
     args = [("fifo", 1_000), ("fifo", 10_000), ("fifo", 100_000), ("srtf", 1_000), ("srtf", 10_000),
         ("srtf", 100_000), ("tiresias", 1_000), ("tiresias", 10_000), ("tiresias", 100_000)],
@@ -86,47 +87,60 @@ fn thousand_decisions_with_queue(bencher: divan::Bencher<'_, '_>, (policy, queue
     let cluster = philly_cluster();
     let running = cluster.gpu_count() as u32;
     let workload = philly_jobs(queued + running + DECISIONS, 0.95, cluster.gpu_count());
-    let jobs: Vec<_> = workload
-        .jobs
-        .iter()
-        .map(|(job, _)| {
-            let mut job = (**job).clone();
-            job.submitted = Time::ZERO;
-            // The first fill the cluster, one GPU each; the rest are as they come.
-            if job.id.0 < running {
-                job.shape = trainyard_sched::model::Parallelism::gang(1);
-            }
-            Arc::new(job)
-        })
-        .collect();
     bencher
         .counter(ItemsCount::new(DECISIONS))
-        .with_inputs(|| full(policy, &cluster, &workload, &jobs))
-        .bench_local_values(|mut core| {
+        .with_inputs(|| Full::new(policy, &cluster, &workload))
+        .bench_local_values(|mut full| {
             for i in 0..DECISIONS {
-                let at = Time::from_secs(1 + u64::from(i));
-                let ends =
-                    Event::Finished { job: JobId(i), attempt: Attempt(1), outcome: Outcome::Completed };
-                core.step(&Batch { at, events: vec![ends] });
+                full.end_one(Time::from_secs(1 + u64::from(i)));
             }
-            core
+            full
         });
 }
 
-/// A loop in which everything runs that can and all other jobs wait.
-fn full(
-    policy: &str,
-    cluster: &Cluster,
-    workload: &Workload,
-    jobs: &[Arc<trainyard_sched::model::Job>],
-) -> Core {
-    let policy = policies::build(policy, &toml::Table::new()).expect("the policy exists");
-    let settings = Settings { seed: Seed(0), abilities: Abilities::ALL, strict: true };
-    let mut core = Core::new(cluster.clone(), workload.tenants.clone(), policy, settings);
-    let running = cluster.gpu_count() as usize;
-    for part in [&jobs[..running], &jobs[running..]] {
-        let events = part.iter().map(|job| Event::Arrived { job: job.clone() }).collect();
-        core.step(&Batch { at: Time::ZERO, events });
+/// A loop in which everything runs that can and all other jobs wait, with a backend that does what it is
+/// told at once.
+struct Full {
+    core: Core,
+    running: VecDeque<(JobId, Attempt)>,
+}
+
+impl Full {
+    fn new(policy: &str, cluster: &Cluster, workload: &Workload) -> Self {
+        let policy = policies::build(policy, &toml::Table::new()).expect("the policy exists");
+        let settings = Settings { seed: Seed(0), abilities: Abilities::ALL, strict: true };
+        let core = Core::new(cluster.clone(), workload.tenants.clone(), policy, settings);
+        let mut full = Self { core, running: VecDeque::new() };
+        let arrivals = workload.jobs.iter().map(|(job, _)| {
+            let mut job = (**job).clone();
+            job.submitted = Time::ZERO;
+            Event::Arrived { job: Arc::new(job) }
+        });
+        full.step(Time::ZERO, arrivals.collect());
+        full
     }
-    core
+
+    fn end_one(&mut self, at: Time) {
+        let (job, attempt) = self.running.pop_front().expect("something always runs");
+        self.step(at, vec![Event::Finished { job, attempt, outcome: Outcome::Completed }]);
+    }
+
+    fn step(&mut self, at: Time, mut events: Vec<Event>) {
+        while !events.is_empty() {
+            let step = self.core.step(&Batch { at, events: std::mem::take(&mut events) });
+            for action in step.actions {
+                match action {
+                    Action::Start { job, attempt, .. } => {
+                        self.running.push_back((job, attempt));
+                        events.push(Event::Started { job, attempt, iterations: 0.0, speed: 1.0 });
+                    }
+                    Action::Stop { job, attempt, .. } => {
+                        self.running.retain(|(other, _)| *other != job);
+                        events.push(Event::Stopped { job, attempt, iterations: 0.0 });
+                    }
+                    Action::Resize { .. } | Action::Merge { .. } => {}
+                }
+            }
+        }
+    }
 }
