@@ -243,7 +243,8 @@ fn explain_agrees(core: &mut Core, at: Time, complaints: &Mutex<Vec<String>>) {
     let ids: Vec<JobId> = core.state().jobs().map(|view| view.id()).take(1).collect();
     for id in ids {
         let before = core.snapshot(at).jobs;
-        let verdict = core.explain(at, id).expect("the job is there");
+        // Nothing is said about a job that only has to stop.
+        let Some(verdict) = core.explain(at, id) else { continue };
         if core.snapshot(at).jobs != before {
             complaints.lock().expect("no panic").push(format!("explain changes the state: {verdict:?}"));
         }
@@ -255,21 +256,21 @@ const KEPT_SEEDS: [u64; 1] = [20_261];
 
 #[test]
 fn every_policy_keeps_the_contract_on_random_histories() {
+    let mut broken = Vec::new();
     for entry in policies::ALL {
         let make: Make = Arc::new(|| (entry.build)(&toml::Table::new()).expect("defaults are fine"));
         let rule = common::rule_of(&(entry.defaults)());
         for seed in (0..60).chain(KEPT_SEEDS) {
             let _trying = Trying(format!("{} with seed {seed}", entry.name));
             let complaints = judge(&make, rule, seed);
-            assert!(
-                complaints.is_empty(),
-                "{} with seed {seed}: {} complaints:\n{}",
-                entry.name,
-                complaints.len(),
-                complaints[..complaints.len().min(5)].join("\n")
-            );
+            if !complaints.is_empty() {
+                let first = complaints[..complaints.len().min(4)].join("\n");
+                broken.push(format!("{} with seed {seed}, {}:\n{first}", entry.name, complaints.len()));
+                break;
+            }
         }
     }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
 }
 
 #[test]

@@ -150,13 +150,17 @@ impl State {
         self.unmerged.contains(&id)
     }
 
-    /// Takes a snapshot; O(1) in the number of jobs. What changed is counted from the
-    /// decision before it.
+    /// Takes a snapshot; O(1) in the number of jobs. What changed is counted from the decision before it.
+    /// Jobs that end as soon as they have stopped are left out: there is nothing to decide about them.
     pub fn snapshot(&self, at: Time, cause: Causes, seed: Seed, number: u64) -> Snapshot {
         let changed = Changed {
             jobs: self.changed_jobs.iter().copied().collect(),
             nodes: self.changed_nodes.iter().copied().collect(),
         };
+        let mut jobs = self.jobs.clone();
+        for id in self.ending.keys() {
+            jobs.remove(id);
+        }
         Snapshot {
             at,
             cause,
@@ -164,7 +168,7 @@ impl State {
             number,
             cluster: self.cluster.clone(),
             tenants: self.tenants.clone(),
-            jobs: self.jobs.clone(),
+            jobs,
             changed: Arc::new(changed),
         }
     }
@@ -524,8 +528,12 @@ impl State {
         match action {
             Action::Start { job, attempt, allocation } => self.ordered_start(at, *job, *attempt, allocation),
             Action::Stop { job, how, .. } => {
+                self.touch(*job);
                 let preempted = self.job(*job).is_some_and(|view| view.target.is_none());
                 self.edit(*job, |view| {
+                    // It makes no progress while it saves.
+                    view.done.iterations = view.iterations(at);
+                    (view.done.speed, view.done.as_of) = (0.0, at);
                     view.phase = Phase::Stopping;
                     match how {
                         How::Finish => {}

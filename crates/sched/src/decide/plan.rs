@@ -154,6 +154,16 @@ impl Plan {
         found
     }
 
+    /// Where [`Self::place`] would put a job now.
+    pub fn would_place(&mut self, job: &Arc<Job>, rule: Rule) -> Option<Allocation> {
+        let hidden = self.shun(job.id, NodeState::Draining);
+        let placed = self.free.place(rule, &Ask::minimum(&job.shape, &job.wanted));
+        if hidden.is_some() {
+            self.shun(job.id, NodeState::Up);
+        }
+        placed.inspect(|placed| self.free.release(placed, &job.shape))
+    }
+
     /// Hides the node on which a job failed lately, or shows it again.
     fn shun(&mut self, id: JobId, state: NodeState) -> Option<Time> {
         let (node, until) = *self.shuns.get(&id).filter(|(_, until)| *until > self.at)?;
@@ -238,7 +248,7 @@ impl Plan {
         let more = again.filter(|more| self.free.keep(more, &job.shape)).or_else(|| {
             let wanted = self.near(&job, &held);
             let ask = Ask { shape: &job.shape, wanted: &wanted, workers: 1, servers: 0 };
-            self.free.place_workers_only(rule, &ask)
+            self.free.place_more_workers(rule, &ask, &held)
         });
         let Some(more) = more else { return false };
         let larger = held.with(&more);

@@ -78,11 +78,24 @@ impl FreeCapacity {
         }
     }
 
-    /// Like [`Self::place`], for workers of a data-parallel job that already has its servers.
-    pub fn place_workers_only(&mut self, rule: Rule, ask: &Ask<'_>) -> Option<Allocation> {
+    /// Like [`Self::place`], for further workers of a data-parallel job that already holds something: in
+    /// the same rack or on the same node where its constraints say so.
+    pub fn place_more_workers(&mut self, rule: Rule, ask: &Ask<'_>, held: &Allocation) -> Option<Allocation> {
         let job = ask.shape.data_parallel()?;
-        let alone = DataParallel { server: None, ..job.clone() };
-        self.place_workers(rule, ask, &alone)
+        let first = held.placements().first()?.node;
+        let (rack, node) = match ask.wanted.topology {
+            Topology::Anywhere => (None, None),
+            Topology::SameRack => (Some(self.node(first).rack), None),
+            Topology::SameNode => (None, Some(first)),
+        };
+        let near = |fence: Fence| Fence { rack: rack.or(fence.rack), node, ..fence };
+        let fences = self.fences(ask.wanted, &job.worker);
+        let counts = fences
+            .map(near)
+            .find_map(|fence| self.choose(rule, &job.worker, ask.workers, fence, node.is_some()))?;
+        let part = (CopyId(0), WORKER_TASK);
+        let placed = counts.iter().map(|(node, count)| self.take_slots(part, *node, &job.worker, *count));
+        Some(Allocation::new(placed.collect()))
     }
 
     fn place_workers(&mut self, rule: Rule, ask: &Ask<'_>, job: &DataParallel) -> Option<Allocation> {

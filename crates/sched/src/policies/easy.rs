@@ -24,7 +24,7 @@ use crate::decide::{Cadence, Decision, Entry, Policy, Rank, Ranked, Reason, Verd
 use crate::model::{Job, JobId, PriorityClass, Span, Time};
 use crate::place::{Ask, FreeCapacity, Rule};
 use crate::rank::{Queue, Waiting};
-use crate::view::{Causes, JobView, Snapshot};
+use crate::view::{Causes, JobView, Phase, Snapshot};
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Parameters {
@@ -57,6 +57,8 @@ struct Easy {
     /// When running jobs are expected to end.
     ends: BTreeSet<(Time, JobId)>,
     end_of: BTreeMap<JobId, Time>,
+    /// Jobs with a target that do not train yet, so that their end recedes.
+    pending: BTreeSet<JobId>,
 }
 
 /// The job with the reservation, when it will start, and what it leaves over then.
@@ -76,8 +78,10 @@ impl Easy {
             self.by_length = Queue::default();
             self.ends.clear();
             self.end_of.clear();
+            self.pending.clear();
         }
-        for id in self.ranked.follow(seen, order) {
+        let changed = self.ranked.follow(seen, order);
+        for id in self.pending.iter().copied().chain(changed).collect::<BTreeSet<JobId>>() {
             self.note_length(seen, id);
         }
     }
@@ -88,9 +92,13 @@ impl Easy {
         if let Some(end) = self.end_of.remove(&id) {
             self.ends.remove(&(end, id));
         }
+        self.pending.remove(&id);
         let Some(view) = seen.job(id) else { return };
         let length = self.length(view, seen.at);
         if self.ranked.plan.target(id).is_some() {
+            if view.phase != Phase::Running {
+                self.pending.insert(id);
+            }
             self.end_of.insert(id, seen.at + length);
             self.ends.insert((seen.at + length, id));
         } else if self.ranked.queue.key(id).is_some() {
@@ -130,9 +138,9 @@ impl Easy {
         if seen.at + length <= held.starts {
             return if self.start(seen, waiting, reason) { Backfill::Started } else { Backfill::NoRoom };
         }
-        let ask = Ask::minimum(&waiting.job.shape, &waiting.job.wanted);
-        let mut free = self.ranked.plan.free().clone();
-        let Some(now) = free.place(self.rule, &ask) else { return Backfill::NoRoom };
+        let Some(now) = self.ranked.plan.would_place(&waiting.job, self.rule) else {
+            return Backfill::NoRoom;
+        };
         if held.left_over.keep(&now, &waiting.job.shape) {
             let started = self.start(seen, waiting, reason);
             assert!(started, "there was room a moment ago");
@@ -156,6 +164,10 @@ impl Easy {
             };
             match self.backfill(seen, &waiting, held) {
                 Backfill::Started => walk.go_on(&self.ranked.queue, &waiting),
+                // A job that keeps away from a node says nothing about the others of its shape.
+                Backfill::NoRoom if self.ranked.plan.keeps_away(waiting.job.id) => {
+                    walk.go_on(&self.ranked.queue, &waiting);
+                }
                 Backfill::NoRoom => {}
                 // Behind it only a job of this shape that ends before the reservation can start.
                 Backfill::WouldDelay => {
@@ -239,10 +251,11 @@ pub(super) const ENTRY: Entry = Entry {
         Ok(Box::new(Easy {
             rule: placement,
             assumed: Span::from_secs_f64(assumed_s),
-            ranked: Ranked::default(),
+            ranked: Ranked::placing_by(placement),
             by_length: Queue::default(),
             ends: BTreeSet::new(),
             end_of: BTreeMap::new(),
+            pending: BTreeSet::new(),
         }))
     },
 };

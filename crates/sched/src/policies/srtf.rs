@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use crate::decide::{Cadence, Decision, Entry, Manner, Policy, Rank, Ranked, Verdict, defaults, parameters};
 use crate::model::{JobId, PriorityClass, Time};
 use crate::place::Rule;
-use crate::view::{Causes, JobView, Snapshot};
+use crate::view::{Causes, JobView, Phase, Snapshot};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -97,7 +97,8 @@ impl Shortest {
         let gpus = view.job.shape.minimum().gpu_milli.div_ceil(1000).max(1);
         let (remaining, falls) = match (left, by) {
             (None, _) => (UNKNOWN, false),
-            (Some(left), By::Time) if runs => ((now + left).0, true),
+            // What has a target and does not train yet, or no more, does not come nearer to its end.
+            (Some(left), By::Time) if runs && view.phase == Phase::Running => ((now + left).0, true),
             (Some(left), By::Time) => (left.0, false),
             (Some(left), By::GpuTime) => (left.0.saturating_mul(gpus), false),
         };

@@ -135,6 +135,7 @@ impl Tetris {
         let now = seen.at;
         self.ranked.follow(seen, |view, _| order(now, view));
         let mut stuck = BTreeSet::new();
+        let mut aside = Vec::new();
         loop {
             let before = stuck.len();
             let candidates = self.candidates(seen, &mut stuck);
@@ -153,9 +154,13 @@ impl Tetris {
             let rank = |view: &JobView, _: bool| order(now, view);
             let started = self.ranked.start(seen, &waiting.job, rule, Reason::Chosen, rank);
             if !started {
-                // It keeps away from the node that would fit.
-                stuck.insert(waiting.shape);
+                // It keeps away from the node that would fit, which says nothing about others of its shape.
+                self.ranked.queue.remove(waiting.job.id);
+                aside.push(waiting);
             }
+        }
+        for waiting in aside {
+            self.ranked.queue.insert(waiting.key, &waiting.job);
         }
         self.grow(seen);
     }
@@ -211,7 +216,8 @@ pub(super) const ENTRY: Entry = Entry {
     source: "Grandl et al., Tetris, SIGCOMM 2014",
     defaults: defaults::<Parameters>,
     build: |given| {
-        let parameters = parameters("tetris", given)?;
-        Ok(Box::new(Tetris { parameters, ranked: Ranked::default() }))
+        let parameters: Parameters = parameters("tetris", given)?;
+        let ranked = Ranked::placing_by(parameters.placement);
+        Ok(Box::new(Tetris { parameters, ranked }))
     },
 };

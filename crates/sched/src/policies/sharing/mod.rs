@@ -173,13 +173,23 @@ impl Sharing {
             }
         }
         let mut stuck = BTreeSet::new();
+        let mut aside = Vec::new();
         while let Some(job) = self.next_waiting(seen, &stuck) {
             if !self.place(seen, &job, Reason::Chosen) && !self.reclaim(seen, &job) {
+                if self.plan.keeps_away(job.id) {
+                    // That it does not fit says nothing about the others of its shape.
+                    self.dequeue(job.id);
+                    aside.push(job);
+                    continue;
+                }
                 stuck.insert(Shape::of(&job));
                 if self.parameters.stop_at_misfit {
                     break;
                 }
             }
+        }
+        for job in aside {
+            self.enqueue(&job);
         }
         self.grow(seen);
         for id in self.elastic.clone() {

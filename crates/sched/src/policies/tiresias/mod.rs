@@ -160,6 +160,8 @@ struct Tiresias {
     /// When waiting jobs have waited long enough to be promoted.
     promotions: BTreeSet<(Time, JobId)>,
     promotion_of: BTreeMap<JobId, Time>,
+    /// Jobs that still wait for the devices of their target, so that their crossing recedes.
+    pending: BTreeSet<JobId>,
 }
 
 /// Numbers given in one decision are larger than all given before. There is room for every job twice.
@@ -195,6 +197,7 @@ impl Tiresias {
             crossing_of: BTreeMap::new(),
             promotions: BTreeSet::new(),
             promotion_of: BTreeMap::new(),
+            pending: BTreeSet::new(),
         })
     }
 
@@ -224,6 +227,7 @@ impl Tiresias {
             self.crossing_of.clear();
             self.promotions.clear();
             self.promotion_of.clear();
+            self.pending.clear();
         }
         let changed = self.ranked.would_follow(seen);
         let mut fresh = Vec::new();
@@ -246,7 +250,7 @@ impl Tiresias {
         for (id, memory) in fresh {
             self.ranked.plan.note(id, memory.note());
         }
-        for id in changed {
+        for id in self.pending.iter().copied().chain(changed).collect::<BTreeSet<JobId>>() {
             self.set_alarms(seen, id);
         }
     }
@@ -259,8 +263,12 @@ impl Tiresias {
         if let Some(at) = self.promotion_of.remove(&id) {
             self.promotions.remove(&(at, id));
         }
+        self.pending.remove(&id);
         let (Some(view), Some((memory, _))) = (seen.job(id), self.memories.get(&id)) else { return };
         if let Some(target) = self.ranked.plan.target(id) {
+            if view.held.is_none() {
+                self.pending.insert(id);
+            }
             let gpus = target.gpu_milli() as f64 / 1000.0;
             let service = Self::service_gpu_s(view, memory, seen.at);
             if let Some(left) = self.bands.until_demotion(memory.band, service, gpus.max(1e-3)) {
