@@ -80,12 +80,7 @@ impl FreeCapacity {
 
     /// Like [`Self::place`], for further workers of a data-parallel job that already holds something: in
     /// the same rack or on the same node where its constraints say so.
-    pub fn place_more_workers(
-        &mut self,
-        rule: Rule,
-        ask: &Ask<'_>,
-        held: &Allocation,
-    ) -> Option<Allocation> {
+    pub fn place_more_workers(&mut self, rule: Rule, ask: &Ask<'_>, held: &Allocation) -> Option<Allocation> {
         let job = ask.shape.data_parallel()?;
         let first = held.placements().first()?.node;
         let (rack, node) = match ask.wanted.topology {
@@ -95,9 +90,9 @@ impl FreeCapacity {
         };
         let near = |fence: Fence| Fence { rack: rack.or(fence.rack), node, ..fence };
         let fences = self.fences(ask.wanted, &job.worker);
-        let counts = fences.map(near).find_map(|fence| {
-            self.choose(rule, &job.worker, ask.workers, fence, node.is_some())
-        })?;
+        let counts = fences
+            .map(near)
+            .find_map(|fence| self.choose(rule, &job.worker, ask.workers, fence, node.is_some()))?;
         let part = (CopyId(0), WORKER_TASK);
         let placed = counts.iter().map(|(node, count)| self.take_slots(part, *node, &job.worker, *count));
         Some(Allocation::new(placed.collect()))
