@@ -274,25 +274,7 @@ impl<K: Rank> Ranked<K> {
         walk: &mut Walk<K>,
         rank: impl Fn(&JobView, bool) -> K + Copy,
     ) -> bool {
-        let Some(victims) = self.victims(seen, waiting) else { return false };
-        let mut taken = Vec::new();
-        let mut placed = false;
-        for victim in victims {
-            self.plan.evict(victim);
-            taken.push(victim);
-            placed = self.plan.place(&waiting.job, rule);
-            if placed {
-                break;
-            }
-        }
-        if !placed {
-            for victim in taken.iter().rev() {
-                let view = seen.job(*victim).expect("a running job is in the snapshot");
-                let back = self.plan.undo_evict(&view.job);
-                assert!(back, "what was taken a moment ago is still free");
-            }
-            return false;
-        }
+        let Some(taken) = self.take_from_lower(seen, waiting, rule) else { return false };
         self.settle(seen, &waiting.job, false, Reason::Chosen, rank);
         for victim in taken {
             let view = seen.job(victim).expect("a running job is in the snapshot");
@@ -314,39 +296,62 @@ impl<K: Rank> Ranked<K> {
         true
     }
 
-    /// The jobs to take from, lowest rank first: all of lower rank that hold what `waiting` needs and
-    /// may be moved. `None` if by the number of GPUs alone they cannot be enough.
-    fn victims(&self, seen: &Snapshot, waiting: &Waiting<K>) -> Option<Vec<JobId>> {
-        let need = waiting.job.shape.minimum().gpu_milli;
-        let types = waiting.job.wanted.gpu_types;
-        let mut found = self.plan.free().whole_gpus(types) * GPU;
-        let mut victims = Vec::new();
-        let lower = self
-            .running
-            .iter()
-            .rev()
-            .take_while(|(key, id)| (key.at(seen.at), *id) > (waiting.key, waiting.job.id));
-        for (_, id) in lower {
-            let target = self.plan.target(*id).expect("a running job has a target");
-            // What is on a node that drains is of no use to anybody else.
-            let usable = |p: &&Placement| {
-                self.plan.free().takes_work(p.node) && (need == 0 || on_type(seen, types, p.node))
-            };
-            let gain: u64 = target.placements().iter().filter(usable).map(|p| p.gpus.milli()).sum();
-            let useful = target.placements().iter().any(|p| usable(&p));
-            if useful && seen.job(*id).is_some_and(|view| view.job.goals.movable) {
-                victims.push(*id);
-                found += gain;
+    /// Evicts running jobs of lower rank, the lowest first, until `waiting` fits, and places it. `None`
+    /// means that it cannot be and that nothing has changed.
+    fn take_from_lower(&mut self, seen: &Snapshot, waiting: &Waiting<K>, rule: Rule) -> Option<Vec<JobId>> {
+        let shape = waiting.job.shape.data_parallel();
+        // Partly used devices are not counted, so nothing can be ruled out for those who want a part.
+        let wants_part = shape.is_some_and(|shape| !shape.worker.gpu_milli.is_multiple_of(GPU));
+        let need = if wants_part { 0 } else { waiting.job.shape.minimum().gpu_milli };
+        let Self { plan, running, .. } = self;
+        let lower = || {
+            let below = |(key, id): &&(K, JobId)| (key.at(seen.at), *id) > (waiting.key, waiting.job.id);
+            running.iter().rev().take_while(below).map(|(_, id)| *id)
+        };
+        let free = plan.free().whole_gpus(waiting.job.wanted.gpu_types) * GPU;
+        // First by the number of GPUs alone, which looks at no more jobs than GPUs are needed.
+        let mut found = free;
+        let mut gains = lower().filter_map(|id| gain(plan, seen, waiting, id));
+        let enough = gains.any(|gain| {
+            found += gain;
+            found >= need
+        });
+        if !enough {
+            return None;
+        }
+        found = free;
+        let mut taken = Vec::new();
+        for id in lower() {
+            let Some(gain) = gain(plan, seen, waiting, id) else { continue };
+            plan.evict(id);
+            taken.push(id);
+            found += gain;
+            if found >= need && plan.place(&waiting.job, rule) {
+                return Some(taken);
             }
         }
-        // Partly used devices are not counted, so nothing can be ruled out for those who want a part.
-        let wants_part = waiting
-            .job
-            .shape
-            .data_parallel()
-            .is_some_and(|shape| !shape.worker.gpu_milli.is_multiple_of(GPU));
-        (!victims.is_empty() && (wants_part || found >= need)).then_some(victims)
+        for victim in taken.iter().rev() {
+            let view = seen.job(*victim).expect("a running job is in the snapshot");
+            let back = plan.undo_evict(&view.job);
+            assert!(back, "what was taken a moment ago is still free");
+        }
+        None
     }
+}
+
+/// The GPUs, in thousandths, that `waiting` could use if a running job gave up what it holds; `None` if
+/// it may not be moved or holds nothing of use.
+fn gain<K>(plan: &Plan, seen: &Snapshot, waiting: &Waiting<K>, id: JobId) -> Option<u64> {
+    let target = plan.target(id).expect("a running job has a target");
+    let types = waiting.job.wanted.gpu_types;
+    let wants_gpus = waiting.job.shape.minimum().gpu_milli > 0;
+    // What is on a node that drains is of no use to anybody else.
+    let usable =
+        |p: &&Placement| plan.free().takes_work(p.node) && (!wants_gpus || on_type(seen, types, p.node));
+    let useful = target.placements().iter().any(|p| usable(&p));
+    let movable = seen.job(id).is_some_and(|view| view.job.goals.movable);
+    let milli = target.placements().iter().filter(usable).map(|p| p.gpus.milli()).sum();
+    (useful && movable).then_some(milli)
 }
 
 fn on_type(seen: &Snapshot, types: GpuTypeSet, node: crate::model::NodeId) -> bool {

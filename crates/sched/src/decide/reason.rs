@@ -74,6 +74,11 @@ pub enum Reason {
         /// Its share, divided by its weight.
         share: f64,
     },
+    /// Its tenant has weight 0 and runs only on what nobody else wants.
+    OnlyIdle {
+        /// The tenant.
+        tenant: TenantId,
+    },
     /// Its tenant may not hold more.
     QuotaFull {
         /// The tenant, or one above it, whose limit is reached.
@@ -107,7 +112,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every kind with its remedy, for the documentation; the order is that of the declaration.
-    pub const KINDS: [(&'static str, &'static str); 14] = [
+    pub const KINDS: [(&'static str, &'static str); 15] = [
         ("not_yet_evaluated", "wait for the next decision"),
         ("chosen", "nothing to do"),
         ("kept", "nothing to do"),
@@ -117,6 +122,7 @@ impl Reason {
         ("would_delay", "declare a shorter run time if it is true"),
         ("outranked", "wait; it goes on when the higher-ranked jobs are done"),
         ("share_used", "wait until other tenants have had their share, or ask for a larger weight"),
+        ("only_idle", "wait until nobody else wants the room, or ask for a weight above 0"),
         ("quota_full", "wait for the tenant's own jobs, or ask an operator for a higher limit"),
         ("reclaimed", "wait; it ran on another tenant's guaranteed quota"),
         ("demoted", "wait; short jobs go first"),
@@ -136,11 +142,12 @@ impl Reason {
             Self::WouldDelay { .. } => 6,
             Self::Outranked { .. } => 7,
             Self::ShareUsed { .. } => 8,
-            Self::QuotaFull { .. } => 9,
-            Self::Reclaimed { .. } => 10,
-            Self::Demoted { .. } => 11,
-            Self::Unplaceable { .. } => 12,
-            Self::Backoff { .. } => 13,
+            Self::OnlyIdle { .. } => 9,
+            Self::QuotaFull { .. } => 10,
+            Self::Reclaimed { .. } => 11,
+            Self::Demoted { .. } => 12,
+            Self::Unplaceable { .. } => 13,
+            Self::Backoff { .. } => 14,
         }
     }
 
@@ -170,6 +177,9 @@ impl fmt::Display for Reason {
             Self::Outranked { by } => write!(f, "{by} ranks higher"),
             Self::ShareUsed { tenant, share } => {
                 write!(f, "{tenant} already has {share:.3} of the cluster per weight")
+            }
+            Self::OnlyIdle { tenant } => {
+                write!(f, "{tenant} has weight 0 and runs only on what nobody else wants")
             }
             Self::QuotaFull { tenant } => write!(f, "{tenant} may not hold more"),
             Self::Reclaimed { by } => write!(f, "{by} took back its guaranteed quota"),

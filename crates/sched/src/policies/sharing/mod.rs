@@ -327,6 +327,9 @@ impl Sharing {
         let least = self.accounts.by_share(seen, with_jobs).into_iter().next();
         let share = self.accounts.share(seen, job.tenant);
         match least {
+            Some(other) if other != job.tenant && share.is_infinite() => {
+                Some(Reason::OnlyIdle { tenant: job.tenant })
+            }
             Some(other) if other != job.tenant && self.accounts.share(seen, other) < share => {
                 Some(Reason::ShareUsed { tenant: job.tenant, share })
             }
