@@ -20,7 +20,7 @@ if ! command -v cargo >/dev/null && [ -f "$HOME/.cargo/env" ]; then
     . "$HOME/.cargo/env"
 fi
 if ! command -v cargo >/dev/null; then
-    echo "test.sh: cargo was not found; install a Rust toolchain first (https://rustup.rs)" >&2
+    echo "test.sh: cargo was not found; install a Rust toolchain first" >&2
     exit 1
 fi
 

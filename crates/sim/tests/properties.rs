@@ -53,18 +53,15 @@ impl Watch {
         self.before = core.state().jobs().map(|view| (view.id(), view.target.clone())).collect();
     }
 
-    /// Whoever loses its devices loses at least one of them to a job that is given it by the same decision.
+    /// Whoever loses its devices loses something on one of its nodes to a job that is placed there by the
+    /// same decision.
     fn no_eviction_in_vain(&mut self, step: &Step) {
         let Some(decision) = &step.decision else { return };
         let given: Vec<_> = decision.targets.iter().flat_map(|(_, target)| target.placements()).collect();
         for (id, _) in decision.targets.iter().filter(|(_, target)| target.is_none()) {
             let had = self.before.get(id).cloned().unwrap_or_default();
-            let taken = had.placements().iter().any(|p| {
-                let devices = |q: &&&trainyard_sched::model::Placement| {
-                    q.node == p.node && (q.gpus.devices & p.gpus.devices != 0 || p.gpus.devices == 0)
-                };
-                given.iter().any(|q| devices(&q)) || p.gpus.devices == 0
-            });
+            // CPUs and memory have no names, so it is asked of nodes.
+            let taken = had.placements().iter().any(|p| given.iter().any(|q| q.node == p.node));
             assert!(taken || had.is_none(), "{id} loses {had} and nobody gets it");
             let times = self.preemptions.entry(*id).or_insert(0);
             *times += 1;
