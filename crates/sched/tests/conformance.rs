@@ -118,7 +118,7 @@ impl Judge {
             self.complain(seen, "names", "the names of tenants matter");
         }
         let needs = self.inner.needs();
-        let plain = !seen.jobs().any(|view| wants_abilities(view));
+        let plain = !seen.jobs().any(wants_abilities);
         if plain && needs != Abilities::ALL {
             for fault in check(seen, decision, needs) {
                 self.complain(seen, "needs", fault);
