@@ -289,7 +289,7 @@ fn a_changed_summary_does_not_replay() {
 #[test]
 fn mistakes_end_with_two_and_say_what_to_try() {
     let place = workplace();
-    let cases: [(&[&str], &str); 13] = [
+    let cases: [(&[&str], &str); 16] = [
         (&["run", "--policy", "fifoo"], "did you mean `fifo`"),
         (&["run", "--policy", "srtf{bye='time'}"], "did you mean `by`"),
         (&["run", "--policy", "fifo", "--cluster", "8by8"], "8by8"),
@@ -298,6 +298,9 @@ fn mistakes_end_with_two_and_say_what_to_try() {
         (&["run", "--policy", "fifo", "--generate", "dya"], "day"),
         (&["run", "--policy", "fifo", "--declared", "maybe"], "noisy:0.3"),
         (&["run", "--policy", "fifo", "--save-s=-1"], "--save-s"),
+        (&["run", "--policy", "fifo", "--faults", "mttr:1h"], "mtbf:30d,mttr:1h"),
+        (&["run", "--policy", "fifo", "--faults", "none.csv"], "cannot open none.csv"),
+        (&["run", "--policy", "fifo", "--jobs", "5000000"], "would arrive over"),
         (&["run", "--policy", "fifo", "--require", "jct<=3"], "avg_jct_s"),
         (&["compare", "--policies", ""], "--policies"),
         (&["compare", "--threads", "0"], "from 1 to 1024"),
@@ -325,7 +328,7 @@ fn rows_left_out_count_only_when_strict() {
     let place = workplace();
     std::fs::write(place.path().join("tiny.csv"), format!("{TINY}g,60,never,1,x\n")).unwrap();
     let output = ends_with(place.path(), 0, &tiny("run", &["--policy", "fifo"]));
-    assert!(told(output).contains("left out"));
+    assert!(told(output).contains("1 row left out"));
     ends_with(place.path(), 3, &tiny("run", &["--policy", "fifo", "--strict"]));
     ends_with(place.path(), 3, &tiny("compare", &["--strict"]));
     ends_with(place.path(), 3, &["trace", "inspect", "tiny.csv", "--strict"]);
@@ -363,6 +366,25 @@ fn a_generated_trace_can_be_inspected_and_run() {
         ["run", "--trace", "p.csv", "--cluster", "8x8:p100", "--policy", "sjf", "--journal", "none"];
     ends_with(place.path(), 0, &arguments);
     assert!(!place.path().join("trainyard-out/journal.jsonl").exists());
+}
+
+#[test]
+fn the_examples_run_and_everything_in_them_is_used() {
+    let place = workplace();
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let file = |name: &str| examples.join(name).to_str().unwrap().to_owned();
+    let (jobs, cluster, faults) = (file("team.csv"), file("team-cluster.toml"), file("team-faults.csv"));
+    let inputs = ["--trace", &jobs, "--cluster", &cluster, "--faults", &faults, "--strict"];
+    let with = |more: &[&str]| {
+        let arguments: Vec<&str> = more.iter().chain(&inputs).copied().collect();
+        ends_with(place.path(), 0, &arguments)
+    };
+    let all = printed(with(&["compare", "--save-s", "10", "--load-s", "30", "--output", "json"]));
+    for summary in all.as_array().unwrap() {
+        assert_eq!((&summary["completed"], &summary["jobs"]), (&14.into(), &14.into()), "{summary}");
+    }
+    with(&["run", "--policy", "drf{placement = 'consolidate'}", "--out", "team-drf"]);
+    ends_with(place.path(), 0, &["replay", "team-drf"]);
 }
 
 #[test]

@@ -8,6 +8,8 @@
 //! Each module uses only what stands left of it:
 //! `model < estimate, place, rank < view < decide < policies < control < metrics`.
 
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
 pub mod control;
 pub mod decide;
 pub mod estimate;

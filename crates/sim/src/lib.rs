@@ -1,5 +1,7 @@
 //! Trainyard's virtual backend: what jobs really do, how fast machines really are, and where jobs come from.
 
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
 pub mod backend;
 pub mod cluster;
 pub mod faults;

@@ -380,6 +380,7 @@ fn policy_for(seed: u64) -> &'static str {
 const KEPT_SEEDS: [u64; 1] = [8177];
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "a longer test is asked for by the environment")]
 fn under_random_faults_nothing_is_lost_or_given_twice() {
     let wanted = std::env::var("TRAINYARD_FAULT_EVENTS").ok().and_then(|n| n.parse().ok()).unwrap_or(100_000);
     let mut faults = 0;

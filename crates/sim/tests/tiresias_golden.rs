@@ -178,16 +178,35 @@ fn rows() -> Vec<Row> {
     ]
 }
 
+/// The Gittins variant, with the history that the public code is given.
+fn gittins_row(data: &Path) -> Row {
+    let text = std::fs::read_to_string(data.join("tiresias/yarn-gput1000.csv")).expect("the history");
+    let mut history: Vec<f64> =
+        text.split_whitespace().skip(1).map(|number| number.parse().expect("a number")).collect();
+    history.sort_by(f64::total_cmp);
+    let some = |jct, makespan, preemptions| (jct, makespan, Some(preemptions));
+    Row {
+        label: "dlas-gpu-gittins",
+        policy: "tiresias",
+        parameters: format!("{CODED}variant = 'gittins'\nindex = 'as_coded'\nhistory_gpu_s = {history:?}"),
+        expected: [
+            some(822.53, 4749.0, 91),
+            some(219.05, 3271.0, 35),
+            some(24364.17, 145_120.0, 111),
+            some(6551.20, 98_130.0, 31),
+        ],
+    }
+}
+
 #[test]
 fn the_sixty_job_trace_comes_out_as_in_the_public_simulator() {
     let Some(data) = data() else { return };
     let trace = data.join("tiresias/60_job.csv");
     let mut wrong = Vec::new();
-    for row in rows() {
+    for row in rows().into_iter().chain([gittins_row(&data)]) {
         for (i, (jct, makespan, preemptions)) in row.expected.into_iter().enumerate() {
             let cluster = Cluster::uniform(if i % 2 == 0 { 2 } else { 4 }, 4, "gpu");
             let workload = stretched(read(&trace), if i < 2 { 1 } else { 30 });
-            println!("{} [{i}]", row.label);
             let (_, got) = run(row.policy, &row.parameters, workload, cluster);
             let got_jct = got.avg_jct_s.expect("all jobs end");
             let same = (got_jct - jct).abs() < 0.006 && (got.makespan_s - makespan).abs() < 0.5;

@@ -130,7 +130,8 @@ pub(super) fn say_findings(report: &ImportReport) {
             Done::Assumed | Done::Noted => continue,
         };
         let example = finding.examples.first().map_or_else(String::new, |place| format!(" ({place})"));
-        say(&format!("warning: {} rows {done}: {}{example}", finding.count, finding.what));
+        let rows = if finding.count == 1 { "row" } else { "rows" };
+        say(&format!("warning: {} {rows} {done}: {}{example}", finding.count, finding.what));
     }
 }
 

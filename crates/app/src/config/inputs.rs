@@ -9,7 +9,6 @@ use trainyard_sim::backend::Options;
 use trainyard_sim::cluster::{self, ClusterFile};
 use trainyard_sim::faults::{Fault, draw_faults, read_faults};
 use trainyard_sim::generate::{GenerateError, Load, PRESETS, Parameters, generate};
-use trainyard_sim::physics::Physics;
 use trainyard_sim::simulate::{Setup, natural_horizon};
 use trainyard_sim::trace::{self, Declaring};
 use trainyard_sim::workload::{Done, ImportReport, Workload};
@@ -127,7 +126,7 @@ impl Inputs {
             ..MoveCost::default()
         };
         let words = cluster_words(given)?;
-        let ClusterFile { cluster, tenants } = cluster::load(&words)?;
+        let ClusterFile { cluster, tenants, physics } = cluster::load(&words)?;
         let workload = read_jobs(given, &cluster, tenants, move_cost)?;
         let seed = Seed(given.seed);
         let natural = || natural_horizon(&workload, &cluster);
@@ -145,6 +144,7 @@ impl Inputs {
                 failures: node_changes.iter().filter(|(_, _, state)| *state == NodeState::Down).count(),
                 horizon_s: horizon.as_secs_f64(),
                 moving: MovingPart { save_s: given.save_s, load_s: given.load_s },
+                physics,
             },
             tenants: workload.tenants.clone(),
             cluster,
@@ -161,7 +161,7 @@ impl Inputs {
             cluster: self.cluster.clone(),
             tenants: self.tenants.clone(),
             workload: self.workload.clone(),
-            physics: Physics::default(),
+            physics: self.world_part.physics.clone(),
             options: Options {
                 node_changes: self.node_changes.clone(),
                 horizon: self.horizon,

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use trainyard_sched::model::Time;
+use trainyard_sim::physics::Physics;
 
 use super::{Inputs, PolicyChoice};
 
@@ -77,6 +78,8 @@ pub(crate) struct WorldPart {
     pub(crate) horizon_s: f64,
     /// What moving costs where a job does not say.
     pub(crate) moving: MovingPart,
+    /// How fast jobs go, beyond what the trace says.
+    pub(crate) physics: Physics,
 }
 
 /// What moving costs.

@@ -142,9 +142,9 @@ impl FromStr for FaultsWord {
 
     fn from_str(value: &str) -> Result<Self, ArgumentError> {
         let Some(rest) = value.strip_prefix("mtbf:") else {
-            let is_empty = value.trim().is_empty();
+            let is_model = value.trim().is_empty() || value.starts_with("mttr:");
             let wrong = ArgumentError::Faults { value: value.to_owned() };
-            return if is_empty { Err(wrong) } else { Ok(Self::File(value.into())) };
+            return if is_model { Err(wrong) } else { Ok(Self::File(value.into())) };
         };
         let wrong = |_| ArgumentError::Faults { value: value.to_owned() };
         let (between, repair) = rest.split_once(",mttr:").unwrap_or((rest, "1h"));

@@ -2,6 +2,7 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use trainyard_sched::metrics::Summary;
+use trainyard_sim::physics::Physics;
 use trainyard_sim::workload::{Done, Finding};
 
 use super::chart::{Axis, Chart, Curve, SERIES_COLOURS, draw};
@@ -75,6 +76,9 @@ fn conditions(inputs: &Inputs) -> Markup {
                         " nodes (" code { (inputs.cluster_part.words) } ")" }
                 }
                 div { dt { "Jobs declare their length" } dd { (jobs.declared) } }
+                @if world.physics != Physics::default() {
+                    div { dt { "Speed" } dd { "changed by [physics] of the cluster file" } }
+                }
                 div {
                     dt { "Moving a job costs" }
                     dd { (duration(world.moving.save_s)) " to stop, " (duration(world.moving.load_s)) " to start again" }

@@ -12,6 +12,7 @@ use trainyard_sched::model::{
 
 use super::words::NODE_LIMIT;
 use super::{ClusterFile, ClusterFileError, checked};
+use crate::physics::Physics;
 use crate::trace::nearest;
 
 const BYTES_PER_GB: f64 = 1e9;
@@ -26,6 +27,8 @@ struct Text {
     links: Distances,
     #[serde(default)]
     tenants: Vec<Member>,
+    #[serde(default)]
+    physics: Physics,
 }
 
 #[derive(Deserialize)]
@@ -81,7 +84,7 @@ const fn one() -> u64 {
 
 /// Which keys a table may have, by its path.
 const KEYS: &[(&str, &[&str])] = &[
-    ("", &["nodes", "links", "tenants"]),
+    ("", &["nodes", "links", "tenants", "physics"]),
     (
         "nodes",
         &["count", "gpus", "gpu_type", "gpu_memory_gb", "cpus", "memory_gb", "network_gbps", "rack", "name"],
@@ -93,6 +96,7 @@ const KEYS: &[(&str, &[&str])] = &[
     ("tenants", &["name", "parent", "weight", "guaranteed", "limit"]),
     ("tenants.guaranteed", &["gpus", "cpus", "memory_gb"]),
     ("tenants.limit", &["gpus", "cpus", "memory_gb"]),
+    ("physics", &["gpu_speed", "rack_factor", "cluster_factor", "sharing_slowdown", "shared_links"]),
 ];
 
 /// Parses a cluster file in TOML.
@@ -105,7 +109,8 @@ pub(crate) fn parse(file: &str, text: &str) -> Result<ClusterFile, ClusterFileEr
     let mut cluster = reader.cluster(&parsed.nodes)?;
     cluster.links = reader.links(&parsed.links)?;
     let tenants = reader.tenants(&parsed.tenants)?;
-    checked(file, cluster, tenants)
+    reader.physics(&parsed.physics, &cluster)?;
+    checked(file, cluster, tenants, parsed.physics)
 }
 
 /// Refuses keys that do not exist. A value of the wrong kind is left for the typed reader to refuse.
@@ -276,6 +281,28 @@ impl Reader<'_> {
         })
     }
 
+    fn physics(&self, physics: &Physics, cluster: &Cluster) -> Result<(), ClusterFileError> {
+        let factors = [("rack_factor", physics.rack_factor), ("cluster_factor", physics.cluster_factor)];
+        for (key, factor) in factors {
+            if !(factor > 0.0 && factor <= MOST) {
+                return self.error("physics", key, &factor, "give a number above 0 and up to 1e9");
+            }
+        }
+        if !(physics.sharing_slowdown >= 0.0 && physics.sharing_slowdown <= MOST) {
+            let what = "give a number from 0 to 1e9";
+            return self.error("physics", "sharing_slowdown", &physics.sharing_slowdown, what);
+        }
+        for (name, speed) in &physics.gpu_speed {
+            if cluster.gpu_type(name).is_none() {
+                return self.error("physics", "gpu_speed", name, "no node has GPUs of this type");
+            }
+            if !(*speed > 0.0 && *speed <= MOST) {
+                return self.error("physics", "gpu_speed", speed, "give a number above 0 and up to 1e9");
+            }
+        }
+        Ok(())
+    }
+
     fn tenants(&self, members: &[Member]) -> Result<Vec<Tenant>, ClusterFileError> {
         let mut tenants: Vec<Tenant> = Vec::with_capacity(members.len());
         let mut ids: BTreeMap<&str, TenantId> = BTreeMap::new();
@@ -358,8 +385,28 @@ limit = { gpus = 8, cpus = 64 }
     }
 
     #[test]
+    fn physics_are_read_and_checked() {
+        let nodes = "nodes = [{ gpus = 8, gpu_type = 'k80' }]\n[physics]\n";
+        let text = format!("{nodes}gpu_speed = {{ k80 = 0.25 }}\nrack_factor = 0.9\nshared_links = true");
+        let physics = parse("c.toml", &text).unwrap().physics;
+        assert_eq!((physics.gpu_speed["k80"], physics.rack_factor), (0.25, 0.9));
+        assert!(physics.shared_links);
+        for (bad, part) in [
+            ("rack_factor = 0.0", "rack_factor"),
+            ("cluster_factor = nan", "cluster_factor"),
+            ("sharing_slowdown = -1.0", "sharing_slowdown"),
+            ("gpu_speed = { h100 = 2.0 }", "h100"),
+            ("gpu_speed = { k80 = -2.0 }", "-2"),
+            ("rack_facto = 0.5", "did you mean `rack_factor`?"),
+        ] {
+            let text = error(&format!("{nodes}{bad}")).to_string();
+            assert!(text.contains(part), "{bad}: {text}");
+        }
+    }
+
+    #[test]
     fn every_key_finds_its_place() {
-        let ClusterFile { cluster, tenants } = parse("c.toml", FULL).unwrap();
+        let ClusterFile { cluster, tenants, .. } = parse("c.toml", FULL).unwrap();
         assert_eq!(cluster.to_string(), "4 nodes, 18 GPUs (16 v100, 2 k80)");
         let names: Vec<&str> = cluster.nodes.iter().map(|node| &*node.name).collect();
         assert_eq!(names, ["big0", "big1", "n2", "n3"]);

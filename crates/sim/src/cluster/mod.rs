@@ -8,6 +8,7 @@ mod words;
 
 use std::path::{Path, PathBuf};
 
+use crate::physics::Physics;
 use trainyard_sched::model::{Cluster, ClusterError, Tenants, TenantsError};
 
 pub use words::{WordError, parse_words};
@@ -22,6 +23,8 @@ pub struct ClusterFile {
     pub cluster: Cluster,
     /// The tenants, checked against the cluster; none if the file names none.
     pub tenants: Tenants,
+    /// How fast jobs go on it, where the file says.
+    pub physics: Physics,
 }
 
 /// Why there is no cluster.
@@ -110,7 +113,7 @@ pub fn load(argument: &str) -> Result<ClusterFile, ClusterFileError> {
         return read(path);
     }
     let cluster = parse_words(argument).map_err(ClusterFileError::Words)?;
-    checked(argument, cluster, Vec::new())
+    checked(argument, cluster, Vec::new(), Physics::default())
 }
 
 /// Reads a cluster file: TOML, or Tiresias's CSV.
@@ -136,12 +139,13 @@ fn checked(
     file: &str,
     cluster: Cluster,
     tenants: Vec<trainyard_sched::model::Tenant>,
+    physics: Physics,
 ) -> Result<ClusterFile, ClusterFileError> {
     let file = || file.to_owned();
     cluster.validate().map_err(|conflict| ClusterFileError::Cluster { file: file(), conflict })?;
     let tenants = Tenants::new(tenants, cluster.total())
         .map_err(|conflict| ClusterFileError::Tenants { file: file(), conflict })?;
-    Ok(ClusterFile { cluster, tenants })
+    Ok(ClusterFile { cluster, tenants, physics })
 }
 
 #[cfg(test)]

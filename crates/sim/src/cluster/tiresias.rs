@@ -71,7 +71,7 @@ pub(crate) fn parse(file: &str, text: &str) -> Result<ClusterFile, ClusterFileEr
             cluster.push(RackId(rack), Some(gpu_type), holds, None);
         }
     }
-    checked(file, cluster, Vec::new())
+    checked(file, cluster, Vec::new(), crate::physics::Physics::default())
 }
 
 #[cfg(test)]

@@ -90,7 +90,7 @@ pub enum GenerateError {
         jobs: u32,
     },
     /// A number of days that is out of range.
-    #[error("days = {days}; give a number above 0 and up to {DAY_LIMIT}")]
+    #[error("the jobs would arrive over {days} days; that must be above 0 and up to {DAY_LIMIT}")]
     Days {
         /// What was given, or what the load would need.
         days: f64,

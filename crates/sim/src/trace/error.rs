@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// The file is not there or may not be read.
-    #[error("cannot open the trace {}: check the path and its permissions", .path.display())]
+    #[error("cannot open {}: check the path and its permissions", .path.display())]
     Open {
         /// The path as it was given.
         path: PathBuf,

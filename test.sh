@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# Everything that must pass before a change goes in: format, lints, tests, documentation, benchmarks.
+#
+# Works from a clean checkout on Debian 12 with a Rust toolchain. What is missing (a linker, the
+# components named in rust-toolchain.toml) is installed from Debian or by rustup; nothing else is.
+set -euo pipefail
+cd "$(dirname "$0")"
+
+step() { printf '\n==> %s\n' "$*" >&2; }
+
+cores=$(nproc 2>/dev/null || echo 2)
+# Tests simulate whole clusters, so more of them at a time than there are cores only makes them slower.
+export RUST_TEST_THREADS="${RUST_TEST_THREADS:-$cores}"
+export CARGO_BUILD_JOBS="${CARGO_BUILD_JOBS:-$cores}"
+export CARGO_TERM_COLOR="${CARGO_TERM_COLOR:-never}"
+export CARGO_INCREMENTAL="${CARGO_INCREMENTAL:-0}"
+
+if ! command -v cargo >/dev/null && [ -f "$HOME/.cargo/env" ]; then
+    # shellcheck disable=SC1091
+    . "$HOME/.cargo/env"
+fi
+if ! command -v cargo >/dev/null; then
+    echo "test.sh: cargo was not found; install a Rust toolchain first" >&2
+    exit 1
+fi
+
+step "prepare: linker and toolchain"
+if ! command -v cc >/dev/null; then
+    if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
+        echo "test.sh: there is no C linker (cc); install gcc, or run this as root on Debian" >&2
+        exit 1
+    fi
+    apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends gcc libc6-dev
+fi
+if command -v rustup >/dev/null; then
+    for component in rustfmt clippy; do
+        rustup component list --installed 2>/dev/null | grep -q "^$component" || rustup component add "$component"
+    done
+fi
+cargo --version >&2
+
+step "format: cargo fmt --check"
+cargo fmt --all --check
+
+step "lints: cargo clippy"
+cargo clippy --workspace --all-targets --locked -- -D warnings
+
+step "tests: cargo test"
+cargo test --workspace --locked
+
+step "documentation: cargo doc"
+RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
+
+step "benchmarks: cargo check --benches"
+cargo check --workspace --benches --locked
+
+step "all passed"
