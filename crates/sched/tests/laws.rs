@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use common::{Course, Dice, History, Trying};
 use proptest::prelude::*;
-use trainyard_sched::control::{Action, Step};
+use trainyard_sched::control::{Action, Batch, Event, Step};
 use trainyard_sched::decide::{Abilities, Cadence, Decision, Manner, Policy, Rank, Ranked, Verdict};
 use trainyard_sched::metrics::{Series, percentile};
 use trainyard_sched::model::{
@@ -338,6 +338,24 @@ fn gangs_by_rank_with_preemption_equal_the_plain_greedy_walk() {
         assert_eq!(differs_from_the_plain_walk(seed, false), None, "seed {seed}");
     }
     assert!((0..20).any(|seed| differs_from_the_plain_walk(seed, true).is_some()), "the lazy walk is caught");
+}
+
+#[test]
+fn a_whole_device_is_taken_from_somebody_who_holds_a_part_of_it() {
+    let course = Course { seed: 1, steps: 0, mishaps: false, abilities: Abilities::ALL };
+    let policy = Preemptive { ranked: Ranked::default(), lazy: false };
+    let cluster = Cluster::uniform(1, 1, "v100");
+    let mut core = History::new(course, cluster, Tenants::default(), Box::new(policy)).core;
+    let mut part = common::plain_job(0, Time::ZERO, 1);
+    part.shape = Parallelism::rigid(1, Resources { gpu_milli: 400, ..Resources::NONE });
+    let mut whole = common::plain_job(1, Time(1), 1);
+    whole.goals.class = PriorityClass(1);
+    for job in [part, whole] {
+        let (at, job) = (job.submitted, Arc::new(job));
+        core.step(&Batch { at, events: vec![Event::Arrived { job }] });
+    }
+    let targets: Vec<bool> = core.state().jobs().map(|view| view.target.is_some()).collect();
+    assert_eq!(targets, [false, true], "the higher class gets the device");
 }
 
 /// What is wrong with the orders of a step: something due was left out, or something undue was ordered.

@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::model::{GPU, GpuTypeSet, Job, JobId, Placement, Time};
+use crate::model::{GPU, GpuTypeSet, Job, JobId, Parallelism, Placement, Resources, Time};
 use crate::place::Rule;
 use crate::rank::{Queue, Shape, Waiting, Walk};
 use crate::view::{JobView, Snapshot};
@@ -299,9 +299,12 @@ impl<K: Rank> Ranked<K> {
     /// Evicts running jobs of lower rank, the lowest first, until `waiting` fits, and places it. `None`
     /// means that it cannot be and that nothing has changed.
     fn take_from_lower(&mut self, seen: &Snapshot, waiting: &Waiting<K>, rule: Rule) -> Option<Vec<JobId>> {
-        let shape = waiting.job.shape.data_parallel();
         // Partly used devices are not counted, so nothing can be ruled out for those who want a part.
-        let wants_part = shape.is_some_and(|shape| !shape.worker.gpu_milli.is_multiple_of(GPU));
+        let is_part = |demand: &Resources| !demand.gpu_milli.is_multiple_of(GPU);
+        let wants_part = match &waiting.job.shape {
+            Parallelism::DataParallel(shape) => is_part(&shape.worker),
+            Parallelism::TaskGraph(graph) => graph.tasks.iter().any(|task| is_part(&task.demand)),
+        };
         let need = if wants_part { 0 } else { waiting.job.shape.minimum().gpu_milli };
         let Self { plan, running, .. } = self;
         let lower = || {
@@ -339,8 +342,8 @@ impl<K: Rank> Ranked<K> {
     }
 }
 
-/// The GPUs, in thousandths, that `waiting` could use if a running job gave up what it holds; `None` if
-/// it may not be moved or holds nothing of use.
+/// The most GPUs, in thousandths, that `waiting` could use if a running job gave up what it holds; `None`
+/// if it may not be moved or holds nothing of use. The rest of a shared device may be free already.
 fn gain<K>(plan: &Plan, seen: &Snapshot, waiting: &Waiting<K>, id: JobId) -> Option<u64> {
     let target = plan.target(id).expect("a running job has a target");
     let types = waiting.job.wanted.gpu_types;
@@ -350,7 +353,7 @@ fn gain<K>(plan: &Plan, seen: &Snapshot, waiting: &Waiting<K>, id: JobId) -> Opt
         |p: &&Placement| plan.free().takes_work(p.node) && (!wants_gpus || on_type(seen, types, p.node));
     let useful = target.placements().iter().any(|p| usable(&p));
     let movable = seen.job(id).is_some_and(|view| view.job.goals.movable);
-    let milli = target.placements().iter().filter(usable).map(|p| p.gpus.milli()).sum();
+    let milli = target.placements().iter().filter(usable).map(|p| u64::from(p.gpus.count()) * GPU).sum();
     (useful && movable).then_some(milli)
 }
 

@@ -285,12 +285,12 @@ impl Reader<'_> {
         let factors = [("rack_factor", physics.rack_factor), ("cluster_factor", physics.cluster_factor)];
         for (key, factor) in factors {
             if !(factor > 0.0 && factor <= MOST) {
-                return self.error("physics", key, &factor, "give a number above 0 and up to 1e9");
+                return self.error("physics", key, factor, "give a number above 0 and up to 1e9");
             }
         }
         if !(physics.sharing_slowdown >= 0.0 && physics.sharing_slowdown <= MOST) {
             let what = "give a number from 0 to 1e9";
-            return self.error("physics", "sharing_slowdown", &physics.sharing_slowdown, what);
+            return self.error("physics", "sharing_slowdown", physics.sharing_slowdown, what);
         }
         for (name, speed) in &physics.gpu_speed {
             if cluster.gpu_type(name).is_none() {
