@@ -150,7 +150,7 @@ impl State {
         self.unmerged.contains(&id)
     }
 
-    /// Takes a snapshot; O(1) in the number of jobs. What changed is counted from [`Self::begin_changes`].
+    /// Takes a snapshot; O(1) in the number of jobs. What changed is counted from the decision before it.
     /// Jobs that end as soon as they have stopped are left out: there is nothing to decide about them.
     pub fn snapshot(&self, at: Time, cause: Causes, seed: Seed, number: u64) -> Snapshot {
         let changed = Changed {
