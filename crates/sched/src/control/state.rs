@@ -611,7 +611,9 @@ impl State {
 /// Closes the span since the last change of what the job holds.
 fn close_span(view: &mut JobView, at: Time) {
     let span = at.since(view.served.changed);
-    view.served.gpu_milli_us += span.0 * view.held.gpu_milli();
+    // A wide job that runs for millennia saturates instead of starting from zero again.
+    let given = span.0.saturating_mul(view.held.gpu_milli());
+    view.served.gpu_milli_us = view.served.gpu_milli_us.saturating_add(given);
     if view.held.is_some() {
         view.served.executed += span;
     } else {
