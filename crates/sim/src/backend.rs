@@ -408,7 +408,8 @@ impl Backend for SimBackend {
             self.now = self.options.horizon;
             return None;
         }
-        self.idle_alarms = if Some(next) == until { self.idle_alarms + 1 } else { 0 };
+        let idle = Some(next) == until && self.is_quiet();
+        self.idle_alarms = if idle { self.idle_alarms + 1 } else { 0 };
         self.now = self.now.max(next);
         self.arrive_until(self.now);
         while self.next_coming().is_some_and(|at| at <= self.now) {

@@ -379,6 +379,9 @@ impl State {
             view.done.iterations = iterations;
             (view.done.speed, view.done.as_of) = (speed, at);
         });
+        if allocation.copies() > 1 {
+            self.unmerged.insert(id);
+        }
         self.settle(id);
         Causes::SETTLED
     }
@@ -390,6 +393,13 @@ impl State {
         (iterations, speed, saved): (f64, f64, f64),
         loss: Option<&LossPoint>,
     ) -> Causes {
+        let repeated = self.job(id).is_some_and(|JobView { phase, done, .. }| {
+            let same = (iterations, speed) == (done.iterations, done.speed) && at > done.as_of && speed > 0.0;
+            *phase == Phase::Running && (same || iterations < done.iterations)
+        });
+        if repeated {
+            return Causes::NONE;
+        }
         let rule = self.edit(id, |view| {
             if view.phase == Phase::Running && at >= view.done.as_of {
                 view.done.iterations = iterations;
