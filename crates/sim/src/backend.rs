@@ -204,7 +204,7 @@ impl SimBackend {
     fn report_later(&mut self, id: JobId) {
         let truth = &self.workload.jobs[id.index()].1;
         if let (Some(every), Some(_)) = (self.options.report_every, truth.curve) {
-            let (at, attempt) = (self.now + every, self.run(id).attempt);
+            let (at, attempt) = (self.now + every.max(Span(1)), self.run(id).attempt);
             self.expect(at, Coming::Report(id, attempt));
         }
     }
