@@ -204,7 +204,7 @@ impl SimBackend {
     fn report_later(&mut self, id: JobId) {
         let truth = &self.workload.jobs[id.index()].1;
         if let (Some(every), Some(_)) = (self.options.report_every, truth.curve) {
-            let (at, attempt) = (self.now + every, self.run(id).attempt);
+            let (at, attempt) = (self.now + every.max(Span(1)), self.run(id).attempt);
             self.expect(at, Coming::Report(id, attempt));
         }
     }
@@ -408,7 +408,8 @@ impl Backend for SimBackend {
             self.now = self.options.horizon;
             return None;
         }
-        self.idle_alarms = if Some(next) == until { self.idle_alarms + 1 } else { 0 };
+        let idle = Some(next) == until && self.is_quiet();
+        self.idle_alarms = if idle { self.idle_alarms + 1 } else { 0 };
         self.now = self.now.max(next);
         self.arrive_until(self.now);
         while self.next_coming().is_some_and(|at| at <= self.now) {

@@ -37,14 +37,12 @@ pub(crate) fn sentence(all: &[Summary]) -> String {
         let base = &baseline.policy;
         return format!("No policy ends jobs noticeably sooner than {base} here on average.{warning}");
     }
-    let lead =
-        format!("{} ends a job {times:.1} times sooner than {} on average", best.policy, baseline.policy);
-    let lead = if times < 1.95 {
-        let percent = (1.0 - best_s / base_s) * 100.0;
-        format!("{} ends a job {percent:.0} % sooner than {} on average", best.policy, baseline.policy)
+    let sooner = if times < 1.95 {
+        format!("{:.0} % sooner", (1.0 - best_s / base_s) * 100.0)
     } else {
-        lead
+        format!("{times:.1} times sooner")
     };
+    let lead = format!("{} ends a job {sooner} than {} on average", best.policy, baseline.policy);
     let rest = told_nothing(all, best, base_s, best_s);
     format!("{lead}{rest}.{warning}")
 }
@@ -62,6 +60,14 @@ fn warnings(all: &[Summary]) -> String {
     if let Some(names) = named(&|s| s.censored > 0 && !s.unstable) {
         text += &format!(
             " Under {names} some jobs had not ended when the run did; they are missing from the means."
+        );
+    }
+    let most = all.iter().max_by_key(|s| s.impossible).filter(|s| s.impossible > 0);
+    if let Some(Summary { impossible, jobs, policy, .. }) = most {
+        let everywhere = all.iter().all(|s| s.impossible == *impossible);
+        let under = if everywhere { String::new() } else { format!(" under {policy}") };
+        text += &format!(
+            " Of {jobs} jobs {impossible} cannot run even on the idle cluster{under}; they are in no mean."
         );
     }
     text
@@ -119,6 +125,19 @@ mod tests {
         assert!(sentence(&[with("fifo", Some(100.0)), with("sjf", Some(99.0))]).starts_with("No policy"));
         assert!(sentence(&[with("fifo", Some(100.0)), with("sjf", Some(80.0))]).contains("20 % sooner"));
         assert!(sentence(&[with("fifo", Some(80.0)), with("sjf", Some(100.0))]).contains("no other"));
+    }
+
+    #[test]
+    fn jobs_that_can_never_run_are_told_of() {
+        let odd = |policy: &str, impossible| Summary { jobs: 9, impossible, ..with(policy, Some(100.0)) };
+        let text = sentence(&[odd("fifo", 2), odd("srtf", 2)]);
+        assert!(
+            text.ends_with("Of 9 jobs 2 cannot run even on the idle cluster; they are in no mean."),
+            "{text}"
+        );
+        let text = sentence(&[odd("fifo", 0), odd("yarn-cs", 3)]);
+        assert!(text.contains("3 cannot run even on the idle cluster under yarn-cs"), "{text}");
+        assert!(!sentence(&[odd("fifo", 0)]).contains("cannot run"));
     }
 
     #[test]

@@ -156,7 +156,7 @@ impl Core {
 
     fn next_wake(&self, at: Time) -> Option<Time> {
         let wake = [self.alarm, self.next_round].into_iter().flatten().min();
-        wake.map(|wake| Time(wake.0.max(at.0 + 1)))
+        wake.map(|wake| Time(wake.0.max(at.0.saturating_add(1))))
     }
 
     fn decide(&mut self, at: Time, step: &mut Step) {

@@ -379,6 +379,9 @@ impl State {
             view.done.iterations = iterations;
             (view.done.speed, view.done.as_of) = (speed, at);
         });
+        if allocation.copies() > 1 {
+            self.unmerged.insert(id);
+        }
         self.settle(id);
         Causes::SETTLED
     }
@@ -390,6 +393,13 @@ impl State {
         (iterations, speed, saved): (f64, f64, f64),
         loss: Option<&LossPoint>,
     ) -> Causes {
+        let repeated = self.job(id).is_some_and(|JobView { phase, done, .. }| {
+            let same = (iterations, speed) == (done.iterations, done.speed) && at > done.as_of && speed > 0.0;
+            *phase == Phase::Running && (same || iterations < done.iterations)
+        });
+        if repeated {
+            return Causes::NONE;
+        }
         let rule = self.edit(id, |view| {
             if view.phase == Phase::Running && at >= view.done.as_of {
                 view.done.iterations = iterations;
@@ -611,7 +621,9 @@ impl State {
 /// Closes the span since the last change of what the job holds.
 fn close_span(view: &mut JobView, at: Time) {
     let span = at.since(view.served.changed);
-    view.served.gpu_milli_us += span.0 * view.held.gpu_milli();
+    // A wide job that runs for millennia saturates instead of starting from zero again.
+    let given = span.0.saturating_mul(view.held.gpu_milli());
+    view.served.gpu_milli_us = view.served.gpu_milli_us.saturating_add(given);
     if view.held.is_some() {
         view.served.executed += span;
     } else {

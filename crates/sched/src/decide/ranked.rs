@@ -278,8 +278,10 @@ impl<K: Rank> Ranked<K> {
         self.settle(seen, &waiting.job, false, Reason::Chosen, rank);
         for victim in taken {
             let view = seen.job(victim).expect("a running job is in the snapshot");
+            let judged_by = self.ranks[&victim].at(seen.at);
             self.forget(victim);
-            let key = rank(view, false);
+            // It may have risen since its rank was stored, by rounding or because it comes nearer to its limit.
+            let key = rank(view, false).max(judged_by);
             assert!(
                 (key, victim) > (waiting.key, waiting.job.id),
                 "{victim} must stay behind who took from it"

@@ -140,7 +140,7 @@ impl Tetris {
             let before = stuck.len();
             let candidates = self.candidates(seen, &mut stuck);
             let misfit = stuck.len() > before;
-            if self.parameters.faithful && misfit && candidates.is_empty() {
+            if self.parameters.faithful && misfit {
                 break;
             }
             let Some(waiting) = self.best(candidates) else {

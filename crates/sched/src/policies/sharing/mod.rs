@@ -175,14 +175,20 @@ impl Sharing {
         let mut stuck = BTreeSet::new();
         let mut aside = Vec::new();
         while let Some(job) = self.next_waiting(seen, &stuck) {
-            if !self.place(seen, &job, Reason::Chosen) && !self.reclaim(seen, &job) {
+            if self.place(seen, &job, Reason::Chosen) {
+                continue;
+            }
+            if self.reclaim(seen, &job) {
+                // What was taken may leave room for others.
+                stuck.clear();
+            } else {
                 if self.plan.keeps_away(job.id) {
                     // That it does not fit says nothing about the others of its shape.
                     self.dequeue(job.id);
                     aside.push(job);
                     continue;
                 }
-                stuck.insert(Shape::of(&job));
+                stuck.extend([(None, Shape::of(&job)), (Some(job.tenant), Shape::of(&job))]);
                 if self.parameters.stop_at_misfit {
                     break;
                 }
@@ -199,13 +205,18 @@ impl Sharing {
         }
     }
 
-    /// The next job by share that is neither of a stuck shape nor over a limit.
-    fn next_waiting(&self, seen: &Snapshot, stuck: &BTreeSet<Shape>) -> Option<Arc<Job>> {
+    /// The next job by share that is neither of a stuck shape nor over a limit. A shape for which there
+    /// is no room may still go on for a tenant that can reclaim and has not tried.
+    fn next_waiting(&self, seen: &Snapshot, stuck: &BTreeSet<(Option<TenantId>, Shape)>) -> Option<Arc<Job>> {
         let with_jobs = self.queues.iter().filter(|(_, queue)| !queue.is_empty()).map(|(id, _)| *id);
         for tenant in self.accounts.by_share(seen, with_jobs) {
             let heads = self.queues[&tenant].heads().filter(|head| {
                 let need = head.job.shape.minimum();
-                !stuck.contains(&Shape::of(&head.job))
+                let shape = Shape::of(&head.job);
+                let may_reclaim =
+                    || self.parameters.reclaim && self.accounts.within_guarantee(seen, tenant, need);
+                !stuck.contains(&(Some(tenant), shape))
+                    && (!stuck.contains(&(None, shape)) || may_reclaim())
                     && self.accounts.over_limit(seen, tenant, need).is_none()
             });
             if let Some(head) = heads.min_by_key(|head| (head.key, head.job.id)) {
@@ -260,8 +271,10 @@ impl Sharing {
         for id in self.victims(seen, job.tenant) {
             let victim = seen.job(id).expect("a job with a target is in the snapshot").job.clone();
             let held = self.accounts.held_by(id);
-            // Nobody is pushed below what it was promised itself.
-            if !self.accounts.borrows(seen, victim.tenant, held) {
+            // Nobody is pushed below what it was promised; what both are part of holds as much as before.
+            let shared: BTreeSet<TenantId> = seen.tenants.line(job.tenant).collect();
+            let mut losers = seen.tenants.line(victim.tenant).filter(|above| !shared.contains(above));
+            if !losers.all(|loser| self.accounts.borrows(seen, loser, held)) {
                 continue;
             }
             self.plan.evict(id);

@@ -290,7 +290,7 @@ impl Tiresias {
     /// Sinks the running jobs whose service has passed the end of their band by one band, and puts the
     /// waiting ones that have waited long enough back into band 0. Both go to the end of their new band.
     fn sink_and_promote(&mut self, seen: &Snapshot) -> Vec<JobId> {
-        let end = (Time(seen.at.0 + 1), JobId(0));
+        let end = (Time(seen.at.0.saturating_add(1)), JobId(0));
         let mut due: Vec<JobId> = self.crossings.range(..end).map(|(_, id)| *id).collect();
         due.extend(self.promotions.range(..end).map(|(_, id)| *id));
         due.sort_unstable();

@@ -1,0 +1,185 @@
+//! Corners that random histories seldom reach, each by hand.
+
+use std::sync::Arc;
+
+use trainyard_sched::control::{Action, Batch, Core, Event, Settings, Step};
+use trainyard_sched::decide::{Abilities, Cadence, Decision, Policy, Reason, Verdict};
+use trainyard_sched::model::{
+    Allocation, Attempt, Cluster, CopyId, Declared, Goals, GpuSet, Job, JobId, MoveCost, NodeId, Parallelism,
+    Placement, Quota, Resources, Seed, Span, Tenant, TenantId, Tenants, Time, WORKER_TASK, Wanted, Weight,
+};
+use trainyard_sched::policies::build;
+use trainyard_sched::view::{Causes, Snapshot};
+
+fn job(id: u32, tenant: u32, gpus: u32) -> Job {
+    Job {
+        id: JobId(id),
+        name: "job".into(),
+        tenant: TenantId(tenant),
+        model: None,
+        submitted: Time::ZERO,
+        shape: Parallelism::gang(gpus),
+        wanted: Wanted::default(),
+        goals: Goals::default(),
+        declared: Declared::default(),
+        move_cost: MoveCost::default(),
+    }
+}
+
+fn tenant(name: &str, parent: Option<u32>, guaranteed: u64) -> Tenant {
+    let quota = Quota { guaranteed: Resources::gpus(guaranteed), ..Quota::OPEN };
+    Tenant { name: name.into(), parent: parent.map(TenantId), weight: Weight(1.0), quota }
+}
+
+fn core(gpus: u64, tenants: Tenants, policy: Box<dyn Policy>) -> Core {
+    let settings = Settings { seed: Seed(1), abilities: Abilities::ALL, strict: true };
+    Core::new(Cluster::uniform(1, gpus, "v100"), tenants, policy, settings)
+}
+
+fn named(name: &str) -> Box<dyn Policy> {
+    build(name, &toml::Table::new()).expect("a policy")
+}
+
+fn arrive(core: &mut Core, at: u64, jobs: Vec<Job>) -> Step {
+    let events = jobs.into_iter().map(|job| Event::Arrived { job: Arc::new(job) }).collect();
+    core.step(&Batch { at: Time::from_secs(at), events })
+}
+
+fn tell(core: &mut Core, at: u64, event: Event) -> Step {
+    core.step(&Batch { at: Time::from_secs(at), events: vec![event] })
+}
+
+fn has_target(core: &Core, id: u32) -> bool {
+    core.state().job(JobId(id)).is_some_and(|view| view.target.is_some())
+}
+
+#[test]
+fn who_may_not_reclaim_does_not_keep_another_tenant_from_it() {
+    for policy in ["fair", "drf"] {
+        let all = vec![tenant("poor", None, 0), tenant("promised", None, 4), tenant("borrower", None, 0)];
+        let tenants = Tenants::new(all, Resources::gpus(8)).expect("sound tenants");
+        let mut core = core(8, tenants, named(policy));
+        arrive(&mut core, 0, (0..4).map(|id| job(id, 2, 2)).collect());
+        arrive(&mut core, 1, vec![job(4, 0, 2), job(5, 1, 2)]);
+        assert!(has_target(&core, 5), "{policy}: the promise is kept");
+        assert!(!has_target(&core, 4), "{policy}: nobody is stopped for who has no promise");
+    }
+}
+
+#[test]
+fn what_a_reclaim_leaves_over_is_given_out_at_once() {
+    let all = vec![tenant("poor", None, 0), tenant("promised", None, 2), tenant("borrower", None, 0)];
+    let tenants = Tenants::new(all, Resources::gpus(8)).expect("sound tenants");
+    let mut core = core(8, tenants, named("fair"));
+    arrive(&mut core, 0, vec![job(0, 2, 8)]);
+    arrive(&mut core, 1, vec![job(1, 0, 4), job(2, 1, 2)]);
+    assert!(has_target(&core, 2) && !has_target(&core, 0));
+    assert!(has_target(&core, 1), "six GPUs are free");
+}
+
+#[test]
+fn nobody_takes_back_from_the_child_of_a_parent_that_holds_no_more_than_its_promise() {
+    let all = vec![tenant("parent", None, 4), tenant("child", Some(0), 0), tenant("other", None, 4)];
+    let tenants = Tenants::new(all, Resources::gpus(8)).expect("sound tenants");
+    let mut core = core(8, tenants, named("fair"));
+    arrive(&mut core, 0, vec![job(0, 1, 4)]);
+    arrive(&mut core, 1, vec![Job { goals: Goals { movable: false, ..Goals::default() }, ..job(1, 0, 1) }]);
+    arrive(&mut core, 2, vec![job(2, 2, 4)]);
+    assert!(has_target(&core, 0) && !has_target(&core, 2), "the parent would be left with one of four");
+}
+
+#[test]
+fn a_job_that_comes_nearer_to_its_limit_while_it_loads_can_be_taken_from() {
+    let limited = |id, seconds| Job {
+        declared: Declared { limit: Some(Span::from_secs(seconds)), ..Declared::default() },
+        ..job(id, 0, 4)
+    };
+    let mut core = core(4, Tenants::default(), named("srtf"));
+    arrive(&mut core, 0, vec![limited(0, 100)]);
+    arrive(&mut core, 1, vec![limited(1, 500)]);
+    arrive(&mut core, 60, vec![limited(2, 60)]);
+    assert!(has_target(&core, 2) || has_target(&core, 0));
+    core.state().assert_consistent();
+}
+
+#[test]
+fn the_service_of_a_huge_job_does_not_overflow() {
+    let cluster = Cluster::uniform(1024, 64, "v100");
+    let settings = Settings { seed: Seed(1), abilities: Abilities::ALL, strict: true };
+    let mut core = Core::new(cluster, Tenants::default(), named("tiresias"), settings);
+    arrive(&mut core, 0, vec![job(0, 0, 65_535)]);
+    let (job, attempt) = (JobId(0), Attempt(1));
+    tell(&mut core, 0, Event::Started { job, attempt, iterations: 0.0, speed: 1.0 });
+    let day = 86_400;
+    tell(&mut core, 10 * day, Event::Stopped { job, attempt, iterations: 1.0 });
+    let attained = core.state().job(job).expect("it waits").attained_gpu_s(Time::from_secs(10 * day));
+    assert!(attained > 1.8e10, "{attained}");
+}
+
+/// Gives job 0 one copy, then two, then nothing.
+struct Forks(u32);
+
+impl Policy for Forks {
+    fn cadence(&self) -> Cadence {
+        Cadence::OnEvents(Causes::CAPACITY)
+    }
+    fn decide(&mut self, _: &Snapshot) -> Decision {
+        self.0 += 1;
+        let copy = |i: u16| Placement {
+            copy: CopyId(i),
+            task: WORKER_TASK,
+            node: NodeId(0),
+            count: 1,
+            gpus: GpuSet::whole(1 << i),
+        };
+        let (target, verdict) = match self.0 {
+            1 => (Allocation::new(vec![copy(0)]), Verdict::Run(Reason::Chosen)),
+            2 => (Allocation::new(vec![copy(0), copy(1)]), Verdict::Run(Reason::Kept)),
+            _ => (Allocation::NONE, Verdict::Yield(Reason::NotYetEvaluated)),
+        };
+        let id = JobId(0);
+        Decision { targets: vec![(id, target)], verdicts: vec![(id, verdict)], ..Decision::default() }
+    }
+    fn explain(&mut self, _: &Snapshot, _: JobId) -> Verdict {
+        Verdict::Wait(Reason::NotYetEvaluated)
+    }
+}
+
+#[test]
+fn a_job_that_was_forked_while_it_ran_is_merged_before_it_stops() {
+    let mut core = core(4, Tenants::default(), Box::new(Forks(0)));
+    let forked = Job { goals: Goals { copies: 2, ..Goals::default() }, ..job(0, 0, 1) };
+    arrive(&mut core, 0, vec![forked]);
+    let (job_0, attempt) = (JobId(0), Attempt(1));
+    tell(&mut core, 1, Event::Started { job: job_0, attempt, iterations: 0.0, speed: 1.0 });
+    let step = arrive(&mut core, 2, vec![job(1, 0, 1)]);
+    let [Action::Resize { allocation, .. }] = &step.actions[..] else { panic!("{:?}", step.actions) };
+    let (allocation, iterations, speed) = (allocation.clone(), 2.0, 2.0);
+    tell(&mut core, 3, Event::Resized { job: job_0, attempt, allocation, iterations, speed });
+    let step = arrive(&mut core, 4, vec![job(2, 0, 1)]);
+    assert_eq!(step.actions, [Action::Merge { job: job_0, attempt }]);
+    let step = tell(&mut core, 5, Event::Merged { job: job_0, attempt });
+    assert!(matches!(step.actions[..], [Action::Stop { .. }]));
+}
+
+#[test]
+fn a_report_that_comes_again_later_takes_nothing_back() {
+    let mut core = core(4, Tenants::default(), named("fifo"));
+    arrive(&mut core, 0, vec![job(0, 0, 1)]);
+    let (job, attempt) = (JobId(0), Attempt(1));
+    tell(&mut core, 0, Event::Started { job, attempt, iterations: 0.0, speed: 1.0 });
+    let report = |iterations| Event::Progress {
+        job,
+        attempt,
+        iterations,
+        speed: 1.0,
+        saved: 0.0,
+        loss: Some(trainyard_sched::model::LossPoint { iteration: iterations, loss: 1.0, accuracy: None }),
+    };
+    tell(&mut core, 10, report(10.0));
+    tell(&mut core, 20, report(20.0));
+    let before = core.state().job(job).cloned();
+    tell(&mut core, 30, report(10.0));
+    tell(&mut core, 30, report(20.0));
+    assert_eq!(core.state().job(job).cloned(), before);
+}
