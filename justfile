@@ -12,10 +12,11 @@ check:
 test *word:
     cargo test --workspace --locked {{ word }}
 
-# Write the expected text of the scenarios anew; read the change as a diff.
+# Write the expected texts of the scenarios and of the reviewed runs anew; read the change as a diff.
 scenarios:
     UPDATE_SCENARIOS=1 cargo test -p trainyard-sim --test scenarios --locked
-    git diff --stat -- crates/sim/tests/scenarios
+    UPDATE_GOLDEN=1 cargo test -p trainyard-sim --test replay --locked
+    git diff --stat -- crates/sim/tests
 
 # The pages made from the program's tables, and the documentation of the code.
 docs:
