@@ -43,7 +43,7 @@ const KEYS: [&str; 25] = [
 const MEASURED: [&str; 3] = ["decide_us_p50", "decide_us_p99", "wall_s"];
 
 /// A folder with the tiny trace in it.
-fn workplace() -> TempDir {
+fn scratch_folder() -> TempDir {
     let place = tempfile::tempdir().unwrap();
     std::fs::write(place.path().join("tiny.csv"), TINY).unwrap();
     place
@@ -103,7 +103,7 @@ fn reproducible(text: &str) -> Value {
 
 #[test]
 fn without_arguments_it_compares_the_policies_on_a_busy_day() {
-    let place = workplace();
+    let place = scratch_folder();
     let output = ends_with(place.path(), 0, &[]);
     let stdout = String::from_utf8(output.stdout).unwrap();
     assert!(stdout.contains("fifo") && stdout.contains("srtf") && stdout.contains("JCT mean"), "{stdout}");
@@ -124,7 +124,7 @@ fn without_arguments_it_compares_the_policies_on_a_busy_day() {
 
 #[test]
 fn a_run_leaves_a_folder_with_everything_about_it() {
-    let place = workplace();
+    let place = scratch_folder();
     let arguments = tiny("run", &["--policy", "srtf", "--out", "r", "--output", "json"]);
     let summary = printed(ends_with(place.path(), 0, &arguments));
     is_summary(&summary);
@@ -143,7 +143,7 @@ fn a_run_leaves_a_folder_with_everything_about_it() {
 fn fifo_on_the_tiny_trace_is_as_computed_by_hand() {
     // One node of 4 GPUs. `a` takes all until 3600 and `b` all until 3660. Then `c` takes 2 and `d` takes 1, and
     // `e`, which wants 2, starts when `d` has ended at 3690. `f` wants more than there is.
-    let place = workplace();
+    let place = scratch_folder();
     ends_with(place.path(), 0, &tiny("run", &["--policy", "fifo", "--out", "r"]));
     let rows = text(place.path().join("r/jobs.csv"));
     let fields = |line: &str| line.split(',').map(str::to_owned).collect::<Vec<_>>();
@@ -156,7 +156,7 @@ fn fifo_on_the_tiny_trace_is_as_computed_by_hand() {
 
 #[test]
 fn every_job_is_completed_impossible_or_censored() {
-    let place = workplace();
+    let place = scratch_folder();
     let arguments =
         ["compare", "--generate", "day", "--jobs", "150", "--cluster", "4x8:v100", "--horizon", "1d"];
     ends_with(place.path(), 0, &arguments);
@@ -173,7 +173,7 @@ fn every_job_is_completed_impossible_or_censored() {
 
 #[test]
 fn results_do_not_depend_on_threads_or_on_the_run() {
-    let place = workplace();
+    let place = scratch_folder();
     let compare = |out: &str, threads: &str| {
         let input = ["compare", "--generate", "day", "--jobs", "120", "--cluster", "8x8:v100", "--seed", "7"];
         let more =
@@ -198,7 +198,7 @@ fn results_do_not_depend_on_threads_or_on_the_run() {
 
 #[test]
 fn another_seed_gives_another_run() {
-    let place = workplace();
+    let place = scratch_folder();
     for seed in ["1", "2"] {
         let input = ["run", "--generate", "day", "--jobs", "50", "--policy", "fifo"];
         ends_with(place.path(), 0, &[&input[..], &["--seed", seed, "--out", seed]].concat());
@@ -208,7 +208,7 @@ fn another_seed_gives_another_run() {
 
 #[test]
 fn a_run_replays_under_every_policy() {
-    let place = workplace();
+    let place = scratch_folder();
     let table = printed(ends_with(place.path(), 0, &["policies", "--output", "json"]));
     for policy in table.as_array().unwrap() {
         let name = policy["name"].as_str().unwrap();
@@ -225,7 +225,7 @@ fn a_run_replays_under_every_policy() {
 
 #[test]
 fn a_run_that_was_cut_off_replays() {
-    let place = workplace();
+    let place = scratch_folder();
     for horizon in ["1", "1h"] {
         ends_with(place.path(), 0, &tiny("run", &["--policy", "fifo", "--horizon", horizon, "--out", "r"]));
         ends_with(place.path(), 0, &["replay", "r"]);
@@ -233,8 +233,15 @@ fn a_run_that_was_cut_off_replays() {
 }
 
 #[test]
+fn a_run_that_is_cut_off_before_anything_happens_is_refused() {
+    let place = scratch_folder();
+    let message = told(ends_with(place.path(), 2, &tiny("run", &["--policy", "fifo", "--horizon", "0"])));
+    assert!(message.contains("--horizon") && message.contains("the first job arrives"), "{message}");
+}
+
+#[test]
 fn a_changed_journal_does_not_replay() {
-    let place = workplace();
+    let place = scratch_folder();
     ends_with(place.path(), 0, &tiny("run", &["--policy", "srtf", "--out", "r"]));
     let path = place.path().join("r/journal.jsonl");
     let whole = text(path.clone());
@@ -260,7 +267,7 @@ fn a_changed_journal_does_not_replay() {
 
 #[test]
 fn no_changed_digit_of_a_journal_makes_a_replay_panic() {
-    let place = workplace();
+    let place = scratch_folder();
     let more = ["--faults", "mtbf:2h,mttr:10m", "--out", "r"];
     ends_with(place.path(), 0, &tiny("run", &[&["--policy", "srtf"], &more[..]].concat()));
     let path = place.path().join("r/journal.jsonl");
@@ -278,7 +285,7 @@ fn no_changed_digit_of_a_journal_makes_a_replay_panic() {
 
 #[test]
 fn a_changed_summary_does_not_replay() {
-    let place = workplace();
+    let place = scratch_folder();
     ends_with(place.path(), 0, &tiny("run", &["--policy", "fifo", "--out", "r"]));
     let path = place.path().join("r/summary.json");
     std::fs::write(&path, text(path.clone()).replace("\"completed\": 5", "\"completed\": 6")).unwrap();
@@ -288,7 +295,7 @@ fn a_changed_summary_does_not_replay() {
 
 #[test]
 fn mistakes_end_with_two_and_say_what_to_try() {
-    let place = workplace();
+    let place = scratch_folder();
     let cases: [(&[&str], &str); 16] = [
         (&["run", "--policy", "fifoo"], "did you mean `fifo`"),
         (&["run", "--policy", "srtf{bye='time'}"], "did you mean `by`"),
@@ -317,7 +324,7 @@ fn mistakes_end_with_two_and_say_what_to_try() {
 
 #[test]
 fn a_folder_that_cannot_be_made_is_a_failure_of_the_run() {
-    let place = workplace();
+    let place = scratch_folder();
     let arguments = tiny("run", &["--policy", "fifo", "--out", "tiny.csv/inside"]);
     let message = told(ends_with(place.path(), 1, &arguments));
     assert!(message.contains("tiny.csv/inside"), "{message}");
@@ -325,7 +332,7 @@ fn a_folder_that_cannot_be_made_is_a_failure_of_the_run() {
 
 #[test]
 fn rows_left_out_count_only_when_strict() {
-    let place = workplace();
+    let place = scratch_folder();
     std::fs::write(place.path().join("tiny.csv"), format!("{TINY}g,60,never,1,x\n")).unwrap();
     let output = ends_with(place.path(), 0, &tiny("run", &["--policy", "fifo"]));
     assert!(told(output).contains("1 row left out"));
@@ -336,7 +343,7 @@ fn rows_left_out_count_only_when_strict() {
 
 #[test]
 fn a_missed_bound_ends_with_five() {
-    let place = workplace();
+    let place = scratch_folder();
     ends_with(place.path(), 0, &tiny("run", &["--policy", "fifo", "--require", "avg_jct_s<=1e9"]));
     ends_with(place.path(), 5, &tiny("run", &["--policy", "fifo", "--require", "gpu_utilization>=1.5"]));
     ends_with(place.path(), 5, &tiny("compare", &["--policies", "fifo,srtf", "--require", "avg_jct_s<=1"]));
@@ -344,7 +351,7 @@ fn a_missed_bound_ends_with_five() {
 
 #[test]
 fn a_reader_that_goes_away_is_no_failure() {
-    let place = workplace();
+    let place = scratch_folder();
     let mut child = Command::new(env!("CARGO_BIN_EXE_trainyard"))
         .current_dir(place.path())
         .args(["policies", "--output", "json"])
@@ -357,7 +364,7 @@ fn a_reader_that_goes_away_is_no_failure() {
 
 #[test]
 fn a_generated_trace_can_be_inspected_and_run() {
-    let place = workplace();
+    let place = scratch_folder();
     let make = ["trace", "generate", "--preset", "philly", "--jobs", "200", "--seed", "3", "-o", "p.csv"];
     ends_with(place.path(), 0, &make);
     let seen = printed(ends_with(place.path(), 0, &["trace", "inspect", "p.csv", "--output", "json"]));
@@ -370,7 +377,7 @@ fn a_generated_trace_can_be_inspected_and_run() {
 
 #[test]
 fn the_examples_run_and_everything_in_them_is_used() {
-    let place = workplace();
+    let place = scratch_folder();
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
     let file = |name: &str| examples.join(name).to_str().unwrap().to_owned();
     let (jobs, cluster, faults) = (file("team.csv"), file("team-cluster.toml"), file("team-faults.csv"));
@@ -389,14 +396,14 @@ fn the_examples_run_and_everything_in_them_is_used() {
 
 #[test]
 fn output_has_no_colour() {
-    let place = workplace();
+    let place = scratch_folder();
     let output = ends_with(place.path(), 0, &tiny("compare", &["--policies", "fifo,srtf"]));
     assert!(!output.stdout.contains(&0x1b) && !output.stderr.contains(&0x1b));
 }
 
 #[test]
 fn generated_pages_of_the_documentation_are_fresh() {
-    let place = workplace();
+    let place = scratch_folder();
     ends_with(place.path(), 0, &["docs", "."]);
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
     for page in ["policies.md", "reasons.md"] {
@@ -412,7 +419,7 @@ fn documented_keys_columns_and_codes_are_complete() {
     for key in KEYS {
         assert!(metrics.contains(&format!("| `{key}` |")), "docs/metrics.md lacks {key}");
     }
-    let place = workplace();
+    let place = scratch_folder();
     ends_with(place.path(), 0, &tiny("run", &["--policy", "fifo", "--out", "r"]));
     let folder = text(docs.join("run-folder.md"));
     for column in text(place.path().join("r/jobs.csv")).lines().next().unwrap().split(',') {
@@ -430,7 +437,7 @@ fn documented_keys_columns_and_codes_are_complete() {
 
 #[test]
 fn documented_arguments_are_those_of_the_program() {
-    let place = workplace();
+    let place = scratch_folder();
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
     let page = text(docs.join("cli.md"));
     for command in ["run", "compare"] {

@@ -183,3 +183,16 @@ fn a_report_that_comes_again_later_takes_nothing_back() {
     tell(&mut core, 30, report(20.0));
     assert_eq!(core.state().job(job).cloned(), before);
 }
+
+#[test]
+fn a_new_policy_is_asked_at_once_and_knows_nothing_of_the_old_ones_notes() {
+    let mut core = core(4, Tenants::default(), named("tiresias"));
+    arrive(&mut core, 0, vec![job(0, 0, 4), job(1, 0, 1)]);
+    assert!(core.state().job(JobId(1)).is_some_and(|view| !view.note.0.is_empty()), "tiresias takes notes");
+    core.set_policy(named("fair"));
+    assert!(core.state().jobs().all(|view| view.note.0.is_empty()));
+    let step = core.step(&Batch { at: Time::from_secs(1), events: Vec::new() });
+    assert!(step.decision.is_some(), "the new policy is asked though nothing else happened");
+    assert!(has_target(&core, 0) && !has_target(&core, 1), "what runs goes on");
+    core.state().assert_consistent();
+}

@@ -131,6 +131,10 @@ impl Inputs {
         let seed = Seed(given.seed);
         let natural = || natural_horizon(&workload, &cluster);
         let horizon = given.horizon.map_or_else(natural, |span| Time::ZERO + span);
+        let first = workload.jobs.first().map_or(Time::ZERO, |(job, _)| job.submitted);
+        if horizon <= first {
+            return Err(ArgumentError::Horizon { horizon: Span(horizon.0), first: Span(first.0) }.into());
+        }
         let node_changes = match &given.faults {
             None => Vec::new(),
             Some(FaultsWord::File(path)) => read_faults(path, &cluster)?,

@@ -45,6 +45,14 @@ pub(crate) enum ArgumentError {
         /// All keys.
         known: String,
     },
+    /// Nothing could happen before the run is cut off.
+    #[error("--horizon {horizon}: the first job arrives at {first}; cut the run off later than that")]
+    Horizon {
+        /// When the run would be cut off.
+        horizon: Span,
+        /// When the first job arrives.
+        first: Span,
+    },
     /// No number of seconds.
     #[error("{flag} {value}: give a number of seconds from 0 to 1e9")]
     Seconds {

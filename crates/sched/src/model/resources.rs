@@ -77,11 +77,6 @@ impl Resources {
             .fold(limit, u64::min)
     }
 
-    /// What of this demand is missing in `room`, per resource.
-    pub fn missing_in(self, room: Self) -> Self {
-        self.zip(room, u64::saturating_sub)
-    }
-
     /// The largest fraction that this amount is of `total`, over the resources that `total` tracks.
     ///
     /// This is the *dominant share* of DRF (Ghodsi et al., NSDI 2011, section 4.1). A resource of

@@ -1,5 +1,6 @@
 //! Who shares the cluster: a tree of tenants with weights and quotas.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -53,9 +54,30 @@ pub struct Tenant {
     pub quota: Quota,
 }
 
-/// All tenants; a tenant's id is its position and its parent stands before it.
+/// All tenants; a tenant's id is its position and its parent stands before it. Of several tenants of one
+/// name the first is found by it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Tenants(Vec<Tenant>);
+#[serde(from = "Vec<Tenant>", into = "Vec<Tenant>")]
+pub struct Tenants {
+    all: Vec<Tenant>,
+    by_name: BTreeMap<Arc<str>, TenantId>,
+}
+
+impl From<Vec<Tenant>> for Tenants {
+    fn from(all: Vec<Tenant>) -> Self {
+        let mut by_name = BTreeMap::new();
+        for (i, tenant) in all.iter().enumerate() {
+            by_name.entry(tenant.name.clone()).or_insert(TenantId(i as u32));
+        }
+        Self { all, by_name }
+    }
+}
+
+impl From<Tenants> for Vec<Tenant> {
+    fn from(tenants: Tenants) -> Self {
+        tenants.all
+    }
+}
 
 /// Why a tree of tenants cannot be used.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -81,7 +103,7 @@ pub enum TenantsError {
         tenant: Arc<str>,
     },
     /// More is promised than may be held.
-    #[error("tenant {tenant} is guaranteed more {resource} than its limit: {guaranteed} > {limit}")]
+    #[error("tenant {tenant} is guaranteed {}, more than its limit of {}", amount(.resource, *.guaranteed), amount(.resource, *.limit))]
     GuaranteedOverLimit {
         /// The tenant's name.
         tenant: Arc<str>,
@@ -93,7 +115,7 @@ pub enum TenantsError {
         limit: u64,
     },
     /// More is promised to the children, or at the top, than there is.
-    #[error("tenants under {under} are guaranteed {promised} {resource} together, but there are {available}")]
+    #[error("tenants under {under} are guaranteed {} together, but there are {}", amount(.resource, *.promised), amount(.resource, *.available))]
     Overpromised {
         /// The parent's name, or "the cluster".
         under: Arc<str>,
@@ -106,12 +128,23 @@ pub enum TenantsError {
     },
 }
 
+/// An amount as people write it: whole GPUs and CPUs, not thousandths.
+fn amount(resource: &str, value: u64) -> String {
+    match resource {
+        _ if value == super::UNLIMITED => "unlimited".to_owned(),
+        "gpu_milli" => format!("{} GPUs", value as f64 / 1000.0),
+        "cpu_milli" => format!("{} CPUs", value as f64 / 1000.0),
+        "memory_bytes" => format!("{} GB of memory", value as f64 / 1e9),
+        _ => format!("{value} {resource}"),
+    }
+}
+
 const RESOURCE_NAMES: [&str; 4] = ["gpu_milli", "cpu_milli", "memory_bytes", "network_bytes_per_s"];
 
 impl Tenants {
     /// A checked tree for a cluster that holds `total`.
     pub fn new(tenants: Vec<Tenant>, total: Resources) -> Result<Self, TenantsError> {
-        let tenants = Self(tenants);
+        let tenants = Self::from(tenants);
         tenants.validate(total)?;
         Ok(tenants)
     }
@@ -121,33 +154,35 @@ impl Tenants {
         if let Some(known) = self.find(name) {
             return known;
         }
-        self.0.push(Tenant { name: name.into(), parent: None, weight: Weight(1.0), quota: Quota::OPEN });
-        TenantId((self.0.len() - 1) as u32)
+        let (id, name) = (TenantId(self.all.len() as u32), Arc::from(name));
+        self.by_name.insert(Arc::clone(&name), id);
+        self.all.push(Tenant { name, parent: None, weight: Weight(1.0), quota: Quota::OPEN });
+        id
     }
 
     /// The tenant called `name`.
     pub fn find(&self, name: &str) -> Option<TenantId> {
-        self.0.iter().position(|tenant| &*tenant.name == name).map(|i| TenantId(i as u32))
+        self.by_name.get(name).copied()
     }
 
     /// The tenant with this id.
     pub fn get(&self, id: TenantId) -> Option<&Tenant> {
-        self.0.get(id.index())
+        self.all.get(id.index())
     }
 
     /// All tenants with their ids.
     pub fn iter(&self) -> impl Iterator<Item = (TenantId, &Tenant)> {
-        self.0.iter().enumerate().map(|(i, tenant)| (TenantId(i as u32), tenant))
+        self.all.iter().enumerate().map(|(i, tenant)| (TenantId(i as u32), tenant))
     }
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.all.len()
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.all.is_empty()
     }
 
     /// The tenant, its parent, and so on up to the top.
@@ -177,17 +212,21 @@ impl Tenants {
                 }
             }
         }
-        for parent in std::iter::once(None).chain(self.iter().map(|(id, _)| Some(id))) {
-            self.validate_children(parent, total)?;
+        let mut children: BTreeMap<Option<TenantId>, Vec<&Tenant>> = BTreeMap::new();
+        for tenant in &self.all {
+            children.entry(tenant.parent).or_default().push(tenant);
         }
-        Ok(())
+        children
+            .into_iter()
+            .try_for_each(|(parent, children)| self.validate_children(parent, &children, total))
     }
 
-    fn validate_children(&self, parent: Option<TenantId>, total: Resources) -> Result<(), TenantsError> {
-        let children: Vec<&Tenant> = self.0.iter().filter(|tenant| tenant.parent == parent).collect();
-        if children.is_empty() {
-            return Ok(());
-        }
+    fn validate_children(
+        &self,
+        parent: Option<TenantId>,
+        children: &[&Tenant],
+        total: Resources,
+    ) -> Result<(), TenantsError> {
         if children.iter().all(|tenant| tenant.weight.0 == 0.0) {
             return Err(TenantsError::AllWeightsZero { under: self.name_of(parent) });
         }
@@ -241,7 +280,7 @@ mod tests {
         odd.quota.limit.cpu_milli = 2000;
         let error = Tenants::new(vec![odd], Resources::cpus(4)).unwrap_err();
         let text = error.to_string();
-        assert!(text.contains("3000") && text.contains("2000") && text.contains("tenant a"));
+        assert!(text == "tenant a is guaranteed 3 CPUs, more than its limit of 2 CPUs", "{text}");
     }
 
     #[test]

@@ -120,11 +120,6 @@ impl<K: Ord + Copy> Queue<K> {
         true
     }
 
-    /// All jobs of one shape, in order.
-    pub fn of_shape(&self, shape: usize) -> impl Iterator<Item = (K, &Arc<Job>)> {
-        self.lists[shape].iter().map(|((key, _), job)| (*key, job))
-    }
-
     /// The first job of the same shape as `job`.
     pub fn first_like(&self, job: &Job) -> Option<&Arc<Job>> {
         let shape = self.numbers.get(&Shape::of(job))?;
