@@ -66,7 +66,7 @@ pub(super) fn perform(given: &CompareArguments, output: Output) -> Result<Ending
         None => ALL.iter().copied().map(PolicyChoice::plain).collect(),
     };
     let inputs = Inputs::new(&given.inputs)?;
-    say_findings(inputs.report());
+    inputs.reports().for_each(say_findings);
     let trials = try_all(given, &inputs, &choices)?;
     let summaries: Vec<Summary> = trials.iter().map(|trial| trial.summary.clone()).collect();
     write_json(&given.out.join(COMPARISON), &summaries)?;

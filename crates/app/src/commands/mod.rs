@@ -1,5 +1,6 @@
 //! The commands: each parses, calls and renders, and nothing more.
 
+mod cluster;
 mod compare;
 mod docs;
 mod policies;
@@ -14,6 +15,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use serde::Serialize;
 
 use crate::failure::Failure;
+pub(crate) use cluster::{CapacityInspection, ClusterInspection};
 pub(crate) use replay::ReplayError;
 pub(crate) use trace::Inspection;
 
@@ -63,6 +65,9 @@ enum Command {
     /// Make or look at traces.
     #[command(subcommand)]
     Trace(trace::TraceCommand),
+    /// Look at clusters and at capacity that changes.
+    #[command(subcommand)]
+    Cluster(cluster::ClusterCommand),
     /// Decide a recorded run anew and tell whether all is as it was.
     Replay(replay::ReplayArguments),
     /// Write the generated pages of the documentation.
@@ -100,6 +105,7 @@ pub(crate) fn perform(arguments: Arguments) -> Result<Ending, Failure> {
         Some(Command::Compare(given)) => compare::perform(&given, output),
         Some(Command::Policies(given)) => policies::perform(&given, output),
         Some(Command::Trace(command)) => trace::perform(&command, output),
+        Some(Command::Cluster(command)) => cluster::perform(&command, output),
         Some(Command::Replay(given)) => replay::perform(&given, output),
         Some(Command::Docs(given)) => docs::perform(&given),
     }

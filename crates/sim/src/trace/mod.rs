@@ -152,13 +152,19 @@ fn choose(lines: &mut Lines<'_>, options: &Options) -> Result<&'static Format, T
     })
 }
 
+/// The format of a text that begins like this, if it is a list of jobs.
+pub(crate) fn recognise(text: &str) -> Option<&'static Format> {
+    let first = text.lines().find(|line| !line.trim().is_empty())?;
+    FORMATS.iter().find(|format| (format.detect)(first))
+}
+
 /// The names in a comma-separated header.
 fn header_names(head: &str) -> impl Iterator<Item = String> {
     head.split(',').map(|name| name.trim().trim_matches('"').trim().to_owned())
 }
 
 /// Whether a comma-separated header has all these columns.
-fn header_has(head: &str, columns: &[&str]) -> bool {
+pub(crate) fn header_has(head: &str, columns: &[&str]) -> bool {
     let found: Vec<String> = header_names(head).collect();
     columns.iter().all(|column| found.iter().any(|name| name == column))
 }
