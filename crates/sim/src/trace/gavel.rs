@@ -40,7 +40,7 @@ pub(crate) const FORMAT: Format = Format {
         Column { name: "priority weight", meaning: "field 8 of 10 only: the job's weight" },
         Column { name: "objective", meaning: "field 9 of 10 only; not read" },
     ],
-    detect: |head| Places::of(head.split('\t').count()).is_some(),
+    detect: |head| Places::of(head.line.split('\t').count()).is_some(),
     read,
 };
 
