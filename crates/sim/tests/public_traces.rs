@@ -66,3 +66,104 @@ fn chronus_lists_are_read_in_minutes_with_their_deadlines() {
     let ends = (workload.jobs[0].0.submitted, workload.jobs.last().unwrap().0.submitted);
     assert_eq!(ends, (Time::from_secs(60), Time::from_secs(20_151 * 60)));
 }
+
+#[test]
+fn elasticflows_lists_are_read_with_both_headers() {
+    for (file, jobs, gpus_ms, deadlines_s) in [
+        ("elasticflow/philly_103959.csv", 876, 154_137_879_000, 3_602_487_475),
+        ("elasticflow/resnet_cifar_trace.csv", 5, 21_682_000, 436_358),
+    ] {
+        let Some(path) = public(file) else { continue };
+        let workload = whole(&path, "elasticflow");
+        assert_eq!((workload.report.rows, workload.jobs.len()), (jobs, jobs as usize), "{file}");
+        assert_eq!(gpu_ms(&workload), gpus_ms, "{file}");
+        let deadlines: u64 = workload.jobs.iter().map(|(job, _)| job.goals.deadline.unwrap().0).sum();
+        assert_eq!(Span(deadlines), Span::from_secs(deadlines_s), "{file}");
+    }
+}
+
+#[test]
+fn shockwaves_traces_are_read_and_adaptation_is_counted() {
+    for (file, jobs, gpus_ms, adaptive) in [
+        ("shockwave/120_0.2_5_100_40_25_dynamic.trace", 120, 711_371_000, 116),
+        ("shockwave/220_0.2_5_100_25_4_dynamic.trace", 220, 1_453_927_000, 213),
+    ] {
+        let Some(path) = public(file) else { continue };
+        let workload = whole(&path, "shockwave");
+        assert_eq!((workload.report.rows, workload.jobs.len()), (jobs, jobs as usize), "{file}");
+        assert_eq!(gpu_ms(&workload), gpus_ms, "{file}");
+        assert_eq!(count(&workload, Done::Assumed, "batch size changes"), adaptive, "{file}");
+    }
+}
+
+#[test]
+fn rubicks_workloads_are_read_with_cores_and_guarantees() {
+    for (file, guaranteed) in
+        [("rubick/workloads/workload-base.csv", 0), ("rubick/workloads/workload-mt.csv", 194)]
+    {
+        let Some(path) = public(file) else { continue };
+        let workload = whole(&path, "rubick");
+        assert_eq!((workload.report.rows, workload.jobs.len()), (406, 406), "{file}");
+        let cpu_milli: u64 = workload.jobs.iter().map(|(job, _)| job.shape.minimum().cpu_milli).sum();
+        assert_eq!(cpu_milli, 34_968_000, "{file}");
+        let classes = workload.jobs.iter().filter(|(job, _)| job.goals.class.0 == 1);
+        assert_eq!(classes.count(), guaranteed, "{file}");
+    }
+}
+
+/// What a result and the list of its jobs have in common, sorted by name.
+fn essence(workload: &Workload) -> Vec<(String, Time, u64, Span)> {
+    let of = |job: &trainyard_sched::model::Job| {
+        let gpu_milli = job.shape.minimum().gpu_milli;
+        (job.name.to_string(), job.submitted, gpu_milli, job.declared.duration().unwrap())
+    };
+    let mut all: Vec<_> = workload.jobs.iter().map(|(job, _)| of(job)).collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn results_of_other_simulators_hold_the_jobs_that_went_in() {
+    let lists = [
+        ("muri/cluster_exp/cluster_trace.csv", "muri", "muri/cluster_exp", "_job.csv"),
+        ("tiresias_runs/traces/60_job.csv", "tiresias", "tiresias_runs/per_job", "60_job"),
+        ("tiresias_runs/traces/philly_103959_480.csv", "tiresias", "tiresias_runs/per_job", "philly"),
+    ];
+    for (list, format, folder, name) in lists {
+        let (Some(list), Some(folder)) = (public(list), public(folder)) else { continue };
+        let went_in = essence(&whole(&list, format));
+        let results = files(&folder, ".csv").into_iter().filter(|path| path.to_string_lossy().contains(name));
+        let mut seen = 0;
+        for path in results.filter(|path| path.file_name().unwrap() != "cluster_trace.csv") {
+            let came_out = whole(&path, "tiresias-result");
+            assert_eq!(essence(&came_out), went_in, "{}", path.display());
+            seen += 1;
+        }
+        assert!(seen >= 3, "{seen} results below {}", folder.display());
+    }
+}
+
+#[test]
+fn gavels_results_hold_the_jobs_of_its_traces() {
+    for setting in ["tiny_single", "small_single"] {
+        let list = public(&format!("gavel_runs/traces/{setting}.trace"));
+        let (Some(list), Some(folder)) = (list, public("gavel_runs/per_job")) else { continue };
+        let went_in = whole(&list, "gavel");
+        let results = files(&folder, ".csv").into_iter();
+        let mut seen = 0;
+        for path in results.filter(|path| path.to_string_lossy().contains(setting)) {
+            let came_out = whole(&path, "gavel-result");
+            assert_eq!(came_out.jobs.len(), went_in.jobs.len());
+            for ((job, truth), (listed, true_listed)) in came_out.jobs.iter().zip(&went_in.jobs) {
+                // Names in a result count from 0, and rows of a trace from 1.
+                assert_eq!(job.name.parse::<u64>().unwrap() + 1, listed.name.parse::<u64>().unwrap());
+                assert_eq!(
+                    (job.submitted, &job.shape, truth),
+                    (listed.submitted, &listed.shape, true_listed)
+                );
+            }
+            seen += 1;
+        }
+        assert!(seen >= 3, "{seen} results of {setting}");
+    }
+}

@@ -2,17 +2,22 @@
 //! happens to rows of any format is in `import`. Formats are recognised by content, never by a file's name.
 
 mod chronus;
+mod elasticflow;
 mod error;
 mod fields;
 mod gavel;
+mod gavel_result;
 mod import;
 mod lines;
 mod muri;
 mod native;
 mod rows;
+mod rubick;
+mod shockwave;
 mod sia_philly;
 mod sia_workload;
 mod tiresias;
+mod tiresias_result;
 mod write;
 
 use std::io::Read;
@@ -116,7 +121,12 @@ pub const FORMATS: &[Format] = &[
     tiresias::FORMAT,
     muri::FORMAT,
     chronus::FORMAT,
+    elasticflow::FORMAT,
+    rubick::FORMAT,
+    tiresias_result::FORMAT,
+    gavel_result::FORMAT,
     gavel::FORMAT,
+    shockwave::FORMAT,
 ];
 
 /// The class of a job that takes what others leave, in formats that tell such jobs from those with a guarantee.
