@@ -5,15 +5,13 @@ use std::fmt::Write as _;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use flate2::read::MultiGzDecoder;
 use sha2::{Digest, Sha256};
 
 use crate::strangers;
-use crate::trace::Splitter;
+use crate::trace::{Splitter, unpacked};
 
 /// A document may be so large, decompressed; the description of ten thousand Kubernetes nodes is about as long.
 const LIMIT_BYTES: u64 = 128 << 20;
-const GZIP_MAGIC: &[u8] = b"\x1f\x8b";
 
 /// Why a file that is to be read whole cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -26,8 +24,8 @@ pub enum DocumentError {
         /// The cause.
         source: std::io::Error,
     },
-    /// A gzip file that is damaged.
-    #[error("{file}: decompressing broke off; test the file with `gzip -t`")]
+    /// A packed file that is damaged.
+    #[error("{file}: unpacking broke off; test the file with `gzip -t` or `zstd -t`")]
     Packed {
         /// The file's name.
         file: String,
@@ -83,7 +81,7 @@ pub(crate) struct Document {
 }
 
 impl Document {
-    /// Reads a file, plain or gzip.
+    /// Reads a file, plain, gzip or zstd.
     pub(crate) fn open(path: &Path) -> Result<Self, DocumentError> {
         let failed = |source| DocumentError::Open { path: path.to_owned(), source };
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
@@ -95,11 +93,10 @@ impl Document {
         Self::new(&name, packed)
     }
 
-    /// Takes bytes, plain or gzip.
+    /// Takes bytes, plain, gzip or zstd.
     pub(crate) fn new(file: &str, bytes: Vec<u8>) -> Result<Self, DocumentError> {
         let broken = |source| DocumentError::Packed { file: file.to_owned(), source };
-        let is_gzip = bytes.starts_with(GZIP_MAGIC);
-        let plain = if is_gzip { bounded(file, MultiGzDecoder::new(&bytes[..]), broken)? } else { bytes };
+        let plain = bounded(file, unpacked(&bytes[..]), broken)?;
         if let Some(what) = strangers::binary(&plain) {
             return Err(DocumentError::Binary { file: file.to_owned(), what });
         }

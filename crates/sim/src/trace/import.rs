@@ -155,6 +155,11 @@ impl<'o> Import<'o> {
         self.report.find(Done::Assumed, what, None);
     }
 
+    /// Says once something that is worth knowing and changes nothing.
+    pub(crate) fn note(&mut self, what: &str) {
+        self.report.find(Done::Noted, what, None);
+    }
+
     /// Says that something was assumed about the row at `line`.
     pub(crate) fn assume_of_row(&mut self, line: u64, problem: Problem) {
         let place = problem.place(&self.file, line);

@@ -1,30 +1,41 @@
 //! Traces: the table of formats and the one way in. What a format's columns mean stands beside its reader; what
 //! happens to rows of any format is in `import`. Formats are recognised by content, never by a file's name.
 
+mod chronus;
 mod duplicates;
+mod elasticflow;
 mod elements;
 mod error;
 mod fields;
 mod gavel;
+mod gavel_result;
 mod import;
 mod lines;
+mod muri;
 mod names;
 mod native;
 mod open;
 mod options;
+mod rows;
+mod rubick;
+mod shockwave;
 mod sia_philly;
 mod sia_workload;
 mod tiresias;
+mod tiresias_result;
 mod wall;
 mod write;
 
 use std::io::Read;
 use std::path::Path;
 
+use trainyard_sched::model::PriorityClass;
+
 pub use error::TraceError;
 pub use options::{Declaring, OnDuplicate, Options, Repairs};
 pub use write::{WriteError, write_csv};
 
+use crate::strangers::{self, Asked};
 use crate::workload::Workload;
 pub(crate) use error::nearest;
 pub(crate) use fields::{Header, Problem, Splitter, time_s};
@@ -32,6 +43,7 @@ use import::Import;
 pub(crate) use import::declare;
 use lines::Head;
 pub(crate) use lines::Lines;
+pub(crate) use open::unpacked;
 use open::{Bytes, Wish, with_file, with_stream};
 
 /// The largest [`Declaring::Noisy`] spread; a declaration is then off by a factor of thousands.
@@ -61,8 +73,24 @@ pub struct Column {
 }
 
 /// All formats; the first whose header fits is used.
-pub const FORMATS: &[Format] =
-    &[native::CSV, native::JSON, sia_philly::FORMAT, sia_workload::FORMAT, tiresias::FORMAT, gavel::FORMAT];
+pub const FORMATS: &[Format] = &[
+    native::CSV,
+    native::JSON,
+    sia_philly::FORMAT,
+    sia_workload::FORMAT,
+    tiresias::FORMAT,
+    muri::FORMAT,
+    chronus::FORMAT,
+    elasticflow::FORMAT,
+    rubick::FORMAT,
+    tiresias_result::FORMAT,
+    gavel_result::FORMAT,
+    gavel::FORMAT,
+    shockwave::FORMAT,
+];
+
+/// The class of a job that takes what others leave, in formats that tell such jobs from those with a guarantee.
+const BEST_EFFORT: PriorityClass = PriorityClass(-1);
 
 /// Reads a trace from a file, plain or packed: gzip, zstd, or a member of a tar or zip archive.
 pub fn read(path: &Path, options: &Options) -> Result<Workload, TraceError> {
@@ -127,14 +155,25 @@ fn recognised(lines: &mut Lines<'_>) -> Result<&'static Format, TraceError> {
     let file = lines.file().to_owned();
     let head = match Head::of(lines.head()) {
         Ok(Some(head)) => head,
-        Err(line) => return Err(TraceError::HeaderNotText { file, line }),
+        Err(line) => {
+            return Err(match strangers::binary(lines.head()) {
+                Some(what) => TraceError::Binary { file, what },
+                None => TraceError::HeaderNotText { file, line },
+            });
+        }
         Ok(None) => {
             // Nothing but blanks, or a fault before anything else.
             lines.drain()?;
             return Err(TraceError::Empty { file });
         }
     };
-    FORMATS.iter().find(|format| (format.detect)(&head)).ok_or_else(|| TraceError::UnknownFormat {
+    if let Some(format) = FORMATS.iter().find(|format| (format.detect)(&head)) {
+        return Ok(format);
+    }
+    if let Some(stranger) = strangers::recognise(head.text, Asked::Jobs) {
+        return Err(TraceError::NotJobs { file, stranger });
+    }
+    Err(TraceError::UnknownFormat {
         file,
         line: head.number,
         start: head.line.chars().take(60).collect(),
@@ -144,8 +183,8 @@ fn recognised(lines: &mut Lines<'_>) -> Result<&'static Format, TraceError> {
 
 /// The format of a text that begins like this, if it is a list of jobs.
 pub(crate) fn recognise(text: &str) -> Option<&'static Format> {
-    let first = text.lines().find(|line| !line.trim().is_empty())?;
-    FORMATS.iter().find(|format| (format.detect)(first))
+    let head = Head::of(text.as_bytes()).ok()??;
+    FORMATS.iter().find(|format| (format.detect)(&head))
 }
 
 /// The names in a comma-separated header.
@@ -157,6 +196,16 @@ fn header_names(head: &str) -> impl Iterator<Item = String> {
 pub(crate) fn header_has(head: &str, columns: &[&str]) -> bool {
     let found: Vec<String> = header_names(head).collect();
     columns.iter().all(|column| found.iter().any(|name| name == column))
+}
+
+/// The places of all dropped rows in the order of their lines, for tests of readers.
+#[cfg(test)]
+fn dropped_places(workload: &Workload) -> Vec<&str> {
+    let line = |place: &&str| place.split(':').nth(1).and_then(|line| line.parse::<u64>().ok());
+    let dropped = workload.report.findings.iter().filter(|f| f.done == crate::workload::Done::Dropped);
+    let mut places: Vec<&str> = dropped.flat_map(|f| &f.examples).map(String::as_str).collect();
+    places.sort_by_key(line);
+    places
 }
 
 #[cfg(test)]
