@@ -37,7 +37,7 @@ pub use write::{WriteError, write_csv};
 
 use crate::strangers::{self, Asked};
 use crate::workload::Workload;
-pub(crate) use error::nearest;
+pub(crate) use error::{nearest, shortened};
 pub(crate) use fields::{Header, Problem, Splitter, time_s};
 use import::Import;
 pub(crate) use import::declare;
@@ -176,7 +176,7 @@ fn recognised(lines: &mut Lines<'_>) -> Result<&'static Format, TraceError> {
     found.ok_or_else(|| TraceError::UnknownFormat {
         file,
         line: head.number,
-        start: head.line.chars().take(60).collect(),
+        start: shortened(head.line, 60),
         known: FORMATS.iter().map(|format| format.name).collect::<Vec<_>>().join(", "),
     })
 }
