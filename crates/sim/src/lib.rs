@@ -5,6 +5,7 @@
 pub mod backend;
 pub mod cluster;
 pub mod faults;
+pub mod forecast;
 pub mod generate;
 mod occupancy;
 pub mod physics;
