@@ -2,40 +2,18 @@
 //!
 //! The files are not part of the repository; a test that does not find them says so and passes.
 
-use std::path::{Path, PathBuf};
+mod shared_data;
+
+use std::path::Path;
 
 use proptest::prelude::*;
+use shared_data::{files, public};
 use trainyard_sched::model::{Cluster, Span, Time};
 use trainyard_sim::cluster::{parse, parse_words, read as read_cluster};
 use trainyard_sim::faults::read_faults_from;
 use trainyard_sim::physics::parse_throughputs;
 use trainyard_sim::trace::{FORMATS, Options, TraceError, read, read_from, write_csv};
 use trainyard_sim::workload::{Done, Workload};
-
-/// A public file or folder, or `None` with the reason printed.
-fn public(path: &str) -> Option<PathBuf> {
-    let found = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data").join(path);
-    if found.exists() {
-        return Some(found);
-    }
-    println!("skipped: {} is not there", found.display());
-    None
-}
-
-/// All files below a folder whose name ends like this, in order.
-fn files(folder: &Path, end: &str) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            found.extend(files(&path, end));
-        } else if path.to_string_lossy().ends_with(end) {
-            found.push(path);
-        }
-    }
-    found.sort();
-    found
-}
 
 fn whole(path: &Path) -> Workload {
     read(path, &Options::default()).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
@@ -157,6 +135,11 @@ const VALID: &[&str] = &[
     "name,time,application,num_replicas,batch_size\ncifar10-0,107,cifar10,4,2048\n",
     "job_id,num_gpu,submit_time,iterations,model_name,duration,interval\r\n\
      0,1,0,606,vgg19,164,30\r\n1,8,30,133,vgg11,147,23",
+    "job_id,num_gpu,submit_time,iterations,model_name,batch_size,duration,interval,iteration_time,\
+     resource_time_0,resource_time_1,resource_time_2,priority\n\
+     0,8,1534000,7000,vgg16,16,1498000,28000,214,82,75,66,1\n",
+    "job_id,user,num_gpu,submit_time,iterations,model_name,duration,interval,expect_time_list,\
+     expect_value_list,best_effort,job_type\na,u,4,10,600,vgg16,30,5,45-60,10-5,0,soft\n",
     "A3C\tpython3\t--max-steps\t1\t1000\t0.5\t1\nA3C\tpython3\t--max-steps\t1\t1000\t0.7\t1\n",
     "A3C\tpython3\trl\t--max-steps\t1\t1000\t1\t3\t-1.000000\t0.000000\n",
     "num_switch,num_node_p_switch,num_gpu_p_node,num_cpu_p_node,mem_p_node\n1,4,4,40,256",

@@ -9,6 +9,10 @@ use super::lines::Lines;
 const LIMIT_S: f64 = 1e11;
 /// The most GPUs that one job may ask for.
 pub(crate) const GPU_LIMIT: f64 = 65_535.0;
+/// The most iterations that one job may have.
+pub(crate) const MOST_ITERATIONS: f64 = 1e15;
+const SECONDS_PER_MINUTE: f64 = 60.0;
+const SECONDS_PER_MILLISECOND: f64 = 1e-3;
 
 /// Why a row is dropped.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -200,7 +204,47 @@ pub(crate) fn time_s(field: &str, value: &str) -> Result<Time, Problem> {
 
 /// A length of time in seconds from zero upwards.
 pub(crate) fn span_s(field: &str, value: &str) -> Result<Span, Problem> {
-    let seconds = number(field, value)?;
+    span_of(field, value, 1.0)
+}
+
+/// A run time in seconds above zero.
+pub(crate) fn duration_s(field: &str, value: &str) -> Result<Span, Problem> {
+    above_zero(field, value, span_s(field, value)?)
+}
+
+/// A time in milliseconds from zero upwards.
+pub(crate) fn time_ms(field: &str, value: &str) -> Result<Time, Problem> {
+    span_ms(field, value).map(|span| Time(span.0))
+}
+
+/// A length of time in milliseconds from zero upwards.
+pub(crate) fn span_ms(field: &str, value: &str) -> Result<Span, Problem> {
+    span_of(field, value, SECONDS_PER_MILLISECOND)
+}
+
+/// A run time in milliseconds above zero.
+pub(crate) fn duration_ms(field: &str, value: &str) -> Result<Span, Problem> {
+    above_zero(field, value, span_ms(field, value)?)
+}
+
+/// A time in minutes from zero upwards.
+pub(crate) fn time_min(field: &str, value: &str) -> Result<Time, Problem> {
+    span_min(field, value).map(|span| Time(span.0))
+}
+
+/// A length of time in minutes from zero upwards.
+pub(crate) fn span_min(field: &str, value: &str) -> Result<Span, Problem> {
+    span_of(field, value, SECONDS_PER_MINUTE)
+}
+
+/// A run time in minutes above zero.
+pub(crate) fn duration_min(field: &str, value: &str) -> Result<Span, Problem> {
+    above_zero(field, value, span_min(field, value)?)
+}
+
+/// A length of time in units of so many seconds.
+fn span_of(field: &str, value: &str, unit_s: f64) -> Result<Span, Problem> {
+    let seconds = number(field, value)? * unit_s;
     if seconds < 0.0 {
         return Err(Problem::new(format!("{field} is negative"), field, value));
     }
@@ -210,9 +254,7 @@ pub(crate) fn span_s(field: &str, value: &str) -> Result<Span, Problem> {
     Ok(Span::from_secs_f64(seconds))
 }
 
-/// A run time in seconds above zero.
-pub(crate) fn duration_s(field: &str, value: &str) -> Result<Span, Problem> {
-    let span = span_s(field, value)?;
+fn above_zero(field: &str, value: &str, span: Span) -> Result<Span, Problem> {
     if span == Span::ZERO {
         return Err(Problem::new(format!("{field} is zero"), field, value));
     }

@@ -45,6 +45,8 @@ pub(crate) struct Draft<'a> {
     pub(crate) declared: Option<Declared>,
     /// What moving costs, where the trace says so.
     pub(crate) move_cost: Option<MoveCost>,
+    /// What had to be assumed about this row, each with its field.
+    pub(crate) assumed: Vec<Problem>,
 }
 
 impl Draft<'_> {
@@ -62,6 +64,7 @@ impl Draft<'_> {
             iteration: None,
             declared: None,
             move_cost: None,
+            assumed: Vec::new(),
         }
     }
 }
@@ -159,6 +162,11 @@ impl<'o> Import<'o> {
         self.report.find(Done::Assumed, what, None);
     }
 
+    /// Says once something that is worth knowing and changes nothing.
+    pub(crate) fn note(&mut self, what: &str) {
+        self.report.find(Done::Noted, what, None);
+    }
+
     /// Says that something was assumed about the row at `line`.
     pub(crate) fn assume_of_row(&mut self, line: u64, problem: Problem) {
         let place = problem.place(&self.file, line);
@@ -169,7 +177,12 @@ impl<'o> Import<'o> {
     pub(crate) fn row(&mut self, line: u64, bytes: &[u8], row: Result<Draft<'_>, Problem>) {
         self.report.rows += 1;
         match row {
-            Ok(draft) => self.keep(line, bytes, draft),
+            Ok(mut draft) => {
+                for problem in std::mem::take(&mut draft.assumed) {
+                    self.assume_of_row(line, problem);
+                }
+                self.keep(line, bytes, draft);
+            }
             Err(problem) => {
                 let place = problem.place(&self.file, line);
                 self.report.find(Done::Dropped, problem.what, Some(place));

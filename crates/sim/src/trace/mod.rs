@@ -1,12 +1,15 @@
 //! Traces: the table of formats and the one way in. What a format's columns mean stands beside its reader; what
 //! happens to rows of any format is in `import`. Formats are recognised by content, never by a file's name.
 
+mod chronus;
 mod error;
 mod fields;
 mod gavel;
 mod import;
 mod lines;
+mod muri;
 mod native;
+mod rows;
 mod sia_philly;
 mod sia_workload;
 mod tiresias;
@@ -16,7 +19,7 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
-use trainyard_sched::model::{MoveCost, Seed, Tenants, Time};
+use trainyard_sched::model::{MoveCost, PriorityClass, Seed, Tenants, Time};
 
 pub use error::TraceError;
 pub use write::{WriteError, write_csv};
@@ -105,8 +108,19 @@ pub struct Column {
 }
 
 /// All formats; the first whose header fits is used.
-pub const FORMATS: &[Format] =
-    &[native::CSV, native::JSON, sia_philly::FORMAT, sia_workload::FORMAT, tiresias::FORMAT, gavel::FORMAT];
+pub const FORMATS: &[Format] = &[
+    native::CSV,
+    native::JSON,
+    sia_philly::FORMAT,
+    sia_workload::FORMAT,
+    tiresias::FORMAT,
+    muri::FORMAT,
+    chronus::FORMAT,
+    gavel::FORMAT,
+];
+
+/// The class of a job that takes what others leave, in formats that tell such jobs from those with a guarantee.
+const BEST_EFFORT: PriorityClass = PriorityClass(-1);
 
 /// Reads a trace from a file, plain or gzip.
 pub fn read(path: &Path, options: &Options) -> Result<Workload, TraceError> {
@@ -161,6 +175,16 @@ fn header_names(head: &str) -> impl Iterator<Item = String> {
 fn header_has(head: &str, columns: &[&str]) -> bool {
     let found: Vec<String> = header_names(head).collect();
     columns.iter().all(|column| found.iter().any(|name| name == column))
+}
+
+/// The places of all dropped rows in the order of their lines, for tests of readers.
+#[cfg(test)]
+fn dropped_places(workload: &Workload) -> Vec<&str> {
+    let line = |place: &&str| place.split(':').nth(1).and_then(|line| line.parse::<u64>().ok());
+    let dropped = workload.report.findings.iter().filter(|f| f.done == crate::workload::Done::Dropped);
+    let mut places: Vec<&str> = dropped.flat_map(|f| &f.examples).map(String::as_str).collect();
+    places.sort_by_key(line);
+    places
 }
 
 #[cfg(test)]
