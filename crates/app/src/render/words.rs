@@ -14,6 +14,37 @@ pub(crate) fn duration_or_dash(seconds: Option<f64>) -> String {
     seconds.map_or_else(|| "-".to_owned(), duration)
 }
 
+/// A round length of time as short as can be, for an axis: `30 s`, `10 min`, `6 h`, `2 d`.
+pub(crate) fn short_length(seconds: f64) -> String {
+    let units = [(86_400.0, "d"), (3600.0, "h"), (60.0, "min")];
+    let whole = |unit: f64| seconds >= unit && (seconds / unit).fract().abs() < 1e-9;
+    match units.into_iter().find(|(unit, _)| whole(*unit)) {
+        _ if seconds == 0.0 => "0".to_owned(),
+        Some((unit, name)) => format!("{} {name}", seconds / unit),
+        None => format!("{seconds} s"),
+    }
+}
+
+/// A part of a whole in per cent, with one digit more where it is small: `62 %`, `4.1 %`, `under 0.1 %`.
+pub(crate) fn percent(part: f64) -> String {
+    let percent = part * 100.0;
+    match percent {
+        0.0 => "0 %".to_owned(),
+        ..0.1 => "under 0.1 %".to_owned(),
+        ..9.95 => format!("{percent:.1} %"),
+        _ => format!("{percent:.0} %"),
+    }
+}
+
+/// Names in a sentence: `a`, `a and b`, `a, b and c`.
+pub(crate) fn list(names: &[&str]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => (*one).to_owned(),
+        [rest @ .., last] => format!("{} and {last}", rest.join(", ")),
+    }
+}
+
 /// A whole number in groups: 12,345.
 pub(crate) fn count(number: u64) -> String {
     let digits = number.to_string();
@@ -47,6 +78,24 @@ mod tests {
         assert_eq!(count(7), "7");
         assert_eq!(count(1234), "1,234");
         assert_eq!(count(1_234_567), "1,234,567");
+    }
+
+    #[test]
+    fn lengths_of_an_axis_are_short() {
+        let cases = [(0.0, "0"), (30.0, "30 s"), (90.0, "90 s"), (60.0, "1 min"), (5400.0, "90 min")];
+        for (seconds, text) in
+            cases.into_iter().chain([(21_600.0, "6 h"), (129_600.0, "36 h"), (172_800.0, "2 d")])
+        {
+            assert_eq!(short_length(seconds), text);
+        }
+    }
+
+    #[test]
+    fn small_parts_keep_a_digit() {
+        let cases = [(0.0, "0 %"), (0.0004, "under 0.1 %"), (0.041, "4.1 %"), (0.62, "62 %"), (1.0, "100 %")];
+        for (part, text) in cases {
+            assert_eq!(percent(part), text);
+        }
     }
 
     #[test]
