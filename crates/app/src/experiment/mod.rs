@@ -19,7 +19,7 @@ use crate::failure::Failure;
 pub(crate) use folder::{write_json, write_text};
 use journal::JournalFile;
 use stopwatch::Stopwatch;
-pub(crate) use trial::Trial;
+pub(crate) use trial::{Closer, Trial};
 
 /// The name of the journal in a folder.
 pub(crate) const JOURNAL: &str = "journal.jsonl";

@@ -1,6 +1,8 @@
 //! Numbers as people write them.
 
-use trainyard_sched::model::Span;
+use trainyard_sched::control::Outcome;
+use trainyard_sched::metrics::Left;
+use trainyard_sched::model::{Job, Node, Span, TenantId, Tenants};
 
 /// A length of time, such as `2h 05m`.
 pub(crate) fn duration(seconds: f64) -> String {
@@ -56,6 +58,64 @@ pub(crate) fn count(number: u64) -> String {
         text.push(digit);
     }
     text
+}
+
+/// What people call a node; one without a name is called by its number.
+pub(crate) fn node_name(node: &Node) -> String {
+    if node.name.is_empty() { format!("node-{}", node.id.0) } else { node.name.to_string() }
+}
+
+/// What a tenant is called.
+pub(crate) fn tenant_name(tenants: &Tenants, id: TenantId) -> String {
+    tenants.get(id).map_or_else(|| id.to_string(), |tenant| tenant.name.to_string())
+}
+
+/// GPUs that the smallest gang of a job wants, such as `8` or `0.5`.
+pub(crate) fn job_gpus(job: &Job) -> String {
+    (job.shape.minimum().gpu_milli as f64 / 1000.0).to_string()
+}
+
+/// How a stretch of holding devices ended, in words.
+pub(crate) const fn left_words(left: Left) -> &'static str {
+    match left {
+        Left::StillHeld => "still ran at the end",
+        Left::Stopped => "was stopped",
+        Left::Moved => "went on elsewhere",
+        Left::Lost => "lost its node or failed",
+        Left::NotStarted => "did not start",
+        Left::Ended(outcome) => outcome_words(outcome),
+    }
+}
+
+/// How a job ended, in words.
+const fn outcome_words(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Completed => "completed",
+        Outcome::Failed => "ended in an error",
+        Outcome::Killed => "killed by its owner",
+        Outcome::StopRuleMet => "met its stop rule",
+        Outcome::Withdrawn => "was withdrawn",
+        Outcome::Rejected => "was rejected",
+    }
+}
+
+/// Why jobs wait, in a few words for each kind of reason.
+pub(crate) fn waits_because(kind: &str) -> &str {
+    match kind {
+        "not_yet_evaluated" => "not looked at yet",
+        "chosen" | "kept" | "backfilled" => "chosen, devices not free yet",
+        "no_capacity" => "no room",
+        "behind" => "behind an earlier job",
+        "would_delay" => "would delay a reservation",
+        "outranked" => "a job ranks higher",
+        "share_used" => "its tenant had its share",
+        "only_idle" => "only on idle GPUs",
+        "quota_full" => "quota is full",
+        "reclaimed" => "quota was taken back",
+        "demoted" => "had much service already",
+        "backoff" => "failed lately",
+        other => other,
+    }
 }
 
 /// A parameter's value; of a long list only both ends and its length.

@@ -1,7 +1,7 @@
 //! What all figures share: a frame with a caption, axes with words beside a drawing that stretches, and the signs by
 //! which series are told apart: a colour and a stroke, so that colour is never alone.
 
-use maud::{Markup, PreEscaped, html};
+use maud::{Markup, html};
 
 use crate::render::axis::Axis;
 
@@ -108,9 +108,4 @@ pub(crate) fn legend(names: &[String]) -> Markup {
             @for (series, name) in names.iter().enumerate() { li data-series=(series) { (swatch(series)) (name) } }
         }
     }
-}
-
-/// Markup that was written elsewhere.
-pub(crate) fn ready(text: String) -> Markup {
-    PreEscaped(text)
 }

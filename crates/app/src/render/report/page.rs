@@ -18,13 +18,10 @@ pub(crate) struct Page {
 }
 
 /// A part of a page with a heading.
-pub(crate) struct Section {
-    /// What links to it say; unique on the page.
-    pub(crate) id: &'static str,
-    /// Its heading.
-    pub(crate) heading: &'static str,
-    /// What is in it; headings in it begin at `h3`.
-    pub(crate) body: Markup,
+struct Section {
+    id: &'static str,
+    heading: &'static str,
+    body: Markup,
 }
 
 impl Page {
@@ -33,7 +30,7 @@ impl Page {
         Self { title: title.into(), answer: answer.into(), sections: Vec::new(), notes: Vec::new() }
     }
 
-    /// Adds a section.
+    /// Adds a section. The id is what links to it say; headings in the body begin at `h3`.
     #[must_use]
     pub(crate) fn with(mut self, id: &'static str, heading: &'static str, body: Markup) -> Self {
         self.sections.push(Section { id, heading, body });

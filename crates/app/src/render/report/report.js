@@ -123,6 +123,92 @@
     });
   }
 
+  // Charts of what ran where. Of each bar seven numbers and a count are known: row, first lane, lanes, from, length,
+  // job, end, stretches.
+  const FIELDS = 8;
+  for (const figure of all("figure.gantt")) {
+    const plot = figure.querySelector(".plot");
+    const canvas = plot.querySelector(".canvas");
+    const data = JSON.parse(figure.querySelector("script").textContent);
+    const time = axis(data.axis);
+    const until = time.value(1);
+    const frames = [];
+    for (let i = 0; i < data.bars.length; i += FIELDS) {
+      const [row, device, devices, from, span, job, end, stretches] = data.bars.slice(i, i + FIELDS);
+      const [, top, height, gpus] = data.nodes[row];
+      const lane = height / gpus;
+      frames.push({ row, from, span, job, end, stretches, devices, top: top + device * lane, height: devices * lane });
+    }
+    const hit = make("div", "hit", canvas);
+    hit.hidden = true;
+    const out = readout(plot);
+    let current = -1;
+    const hide = () => {
+      hit.hidden = out.box.hidden = true;
+    };
+    const tell = (i) => {
+      current = i;
+      const bar = frames[i];
+      const [name, tenant, gpus] = data.jobs[bar.job];
+      out.box.replaceChildren();
+      make("b", "", out.box).textContent =
+        bar.stretches > 1 ? bar.stretches + " short stretches, the first of " + name : name;
+      const list = make("ul", "", out.box);
+      const fact = (term, text) => {
+        const item = make("li", "", list);
+        make("span", "soft", item).textContent = term;
+        make("span", "", item).textContent = text;
+      };
+      if (tenant) fact("tenant", tenant);
+      if (gpus) fact("GPUs", bar.devices + " here, wants " + gpus);
+      fact("node", data.nodes[bar.row][0]);
+      fact("from", length(bar.from));
+      fact("to", length(bar.from + bar.span));
+      fact("for", length(bar.span));
+      if (bar.stretches === 1) fact("end", data.ends[bar.end]);
+      const [x, width] = [(bar.from / until) * 100, (bar.span / until) * 100];
+      Object.assign(hit.style, { left: x + "%", width: width + "%", top: bar.top + "px", height: bar.height + "px" });
+      hit.hidden = false;
+      const below = canvas.offsetTop + bar.top + bar.height + 8;
+      out.put(canvas.offsetLeft + ((bar.from + bar.span / 2) / until) * canvas.clientWidth, below);
+    };
+    canvas.tabIndex = 0;
+    canvas.setAttribute("role", "group");
+    canvas.setAttribute("aria-label", "What ran where: go from job to job with the arrow keys");
+    canvas.addEventListener("pointermove", (event) => {
+      const frame = canvas.getBoundingClientRect();
+      const [x, y] = [event.clientX - frame.left, event.clientY - frame.top];
+      const slack = (2 / frame.width) * until;
+      const at = (x / frame.width) * until;
+      const inside = (bar) =>
+        bar.top <= y && y <= bar.top + bar.height && bar.from - slack <= at && at <= bar.from + bar.span + slack;
+      const found = frames.findIndex(inside);
+      if (found < 0) hide();
+      else tell(found);
+    });
+    canvas.addEventListener("pointerleave", hide);
+    canvas.addEventListener("blur", hide);
+    canvas.addEventListener("focus", () => canvas.matches(":focus-visible") && frames.length && tell(Math.max(current, 0)));
+    // The bar in the next row that is nearest in time.
+    const beside = (down) => {
+      const bar = frames[current];
+      const rows = [...new Set(frames.map((other) => other.row))];
+      const row = rows[rows.indexOf(bar.row) + (down ? 1 : -1)];
+      if (row === undefined) return current;
+      const away = (other) => (other.row === row ? Math.abs(other.from - bar.from) : Infinity);
+      return frames.reduce((best, other, i) => (away(other) < away(frames[best]) ? i : best), frames.findIndex((f) => f.row === row));
+    };
+    canvas.addEventListener("keydown", (event) => {
+      if (event.key === "Escape") hide();
+      if (!frames.length || !event.key.startsWith("Arrow")) return;
+      event.preventDefault();
+      current = Math.max(current, 0);
+      if (event.key === "ArrowRight") tell(Math.min(current + 1, frames.length - 1));
+      else if (event.key === "ArrowLeft") tell(Math.max(current - 1, 0));
+      else tell(beside(event.key === "ArrowDown"));
+    });
+  }
+
   // A legend lights up its line in all charts beside it.
   for (const legend of all(".legend[aria-label=Lines]")) {
     const within = legend.parentElement;

@@ -3,12 +3,13 @@
 use maud::{Markup, html};
 use trainyard_sched::metrics::Summary;
 
+use super::closer::{one_at_a_time, reasons, waits_by_size};
 use super::numbers::Row;
 use super::{Cell, Column, Curve, Figure, Numbers, Page, import_report, legend, lines, simulated};
 use crate::config::Inputs;
 use crate::experiment::Trial;
 use crate::render::axis::Axis;
-use crate::render::words::{count, duration_or_dash};
+use crate::render::words::{count, duration_or_dash, percent};
 use crate::render::{COLUMNS, best_rows, sentence};
 
 /// The whole page.
@@ -21,7 +22,9 @@ pub(crate) fn report_page(inputs: &Inputs, trials: &[Trial]) -> String {
     Page::new(title, sentence(&summaries))
         .with("read", "What was read and assumed", read(inputs))
         .with("numbers", "Numbers", numbers(&summaries))
-        .with("charts", "Charts", charts(inputs, trials))
+        .with("waiting", "Completion and waiting", waiting(trials))
+        .with("cluster", "The cluster over time", over_time(inputs, trials))
+        .with("closer", if trials.len() > 1 { "One policy at a time" } else { "A closer look" }, one(inputs, trials))
         .note(
             "JCT is job completion time, from submission to end. Means and percentiles are over jobs that came to an end.",
         )
@@ -146,40 +149,76 @@ fn figure(
     (title, reading): (&str, &str),
     (x, y): (&Axis, &Axis),
     points: Points,
-    words: fn(&Summary) -> String,
+    words: fn(&Trial) -> String,
 ) -> Markup {
-    let told: Vec<String> =
-        trials.iter().map(|t| format!("{} {}", t.summary.policy, words(&t.summary))).collect();
+    let told: Vec<String> = trials.iter().map(|t| format!("{} {}", t.summary.policy, words(t))).collect();
     let alternative = format!("{title}. {}.", told.join("; "));
     let curve = |(series, trial)| Curve { name: Trial::name(trial), series, points: points(trial) };
     let curves: Vec<Curve<'_>> = trials.iter().enumerate().map(curve).collect();
     lines(&Figure { title, reading, alternative }, x, y, &curves)
 }
 
-fn charts(inputs: &Inputs, trials: &[Trial]) -> Markup {
-    let ends = |points: Points, end: fn(&(f64, f64)) -> f64| {
-        trials.iter().flat_map(points).map(end).fold(0.0, f64::max)
-    };
+/// The largest of something over the points of all trials.
+fn most(trials: &[Trial], points: Points, of: fn(&(f64, f64)) -> f64) -> f64 {
+    trials.iter().flat_map(points).map(of).fold(0.0, f64::max)
+}
+
+fn names(trials: &[Trial]) -> Markup {
     let names: Vec<String> = trials.iter().map(|trial| trial.summary.policy.clone()).collect();
+    html! { @if trials.len() > 1 { (legend(&names)) } }
+}
+
+fn waiting(trials: &[Trial]) -> Markup {
     let part = Axis::parts(1.0, "of the jobs");
-    let lengths =
-        |points: Points| Axis::lengths(1.0, ends(points, |point| point.0), "length of time, logarithmic");
-    let time = Axis::time(ends(|t| &t.used_gpus, |point| point.0), "since the start of the run");
-    let gpus = Axis::counts(inputs.cluster_part.gpus as f64, "GPUs");
-    let queue = Axis::counts(ends(|t| &t.waiting, |point| point.1), "jobs");
+    let lengths = |points: Points| {
+        Axis::lengths(1.0, most(trials, points, |point| point.0), "length of time, logarithmic")
+    };
     html! {
-        @if trials.len() > 1 { (legend(&names)) }
+        (names(trials))
         div.charts {
             (figure(trials, ("Time to completion", "The part of the jobs that were done within this time of their \
                 submission; further left is better."), (&lengths(|t| &t.jct), &part), |t| &t.jct,
-                |s| format!("mean {}, 99 % within {}", duration_or_dash(s.avg_jct_s), duration_or_dash(s.p99_jct_s))))
+                |t| format!("mean {}, 99 % within {}", duration_or_dash(t.summary.avg_jct_s), duration_or_dash(t.summary.p99_jct_s))))
             (figure(trials, ("Waiting", "The part of the jobs that waited no longer than this; higher is better."),
                 (&lengths(|t| &t.wait), &part), |t| &t.wait,
-                |s| format!("mean {}, 95 % within {}", duration_or_dash(s.avg_wait_s), duration_or_dash(s.p95_wait_s))))
+                |t| format!("mean {}, 95 % within {}", duration_or_dash(t.summary.avg_wait_s), duration_or_dash(t.summary.p95_wait_s))))
+        }
+        (waits_by_size(trials))
+        @if trials.iter().any(|trial| trial.closer.is_some()) { (reasons(trials)) }
+    }
+}
+
+/// When the last curve ends.
+fn end_s(trials: &[Trial]) -> f64 {
+    most(trials, |t| &t.used_gpus, |point| point.0).max(most(trials, |t| &t.waiting, |point| point.0))
+}
+
+fn over_time(inputs: &Inputs, trials: &[Trial]) -> Markup {
+    let time = Axis::time(end_s(trials), "since the start of the run");
+    let gpus = Axis::counts(inputs.cluster_part.gpus as f64, "GPUs");
+    let queue = Axis::counts(most(trials, |t| &t.waiting, |point| point.1), "jobs");
+    let stranded: Points = |t| t.closer.as_ref().map_or(&[], |closer| &closer.stranded);
+    let stranded_axis = Axis::counts(most(trials, stranded, |point| point.1), "GPUs");
+    html! {
+        (names(trials))
+        div.charts {
             (figure(trials, ("GPUs in use", "How many GPUs were held by jobs."), (&time, &gpus), |t| &t.used_gpus,
-                |s| format!("{:.0} % of the GPU time", s.gpu_utilization * 100.0)))
+                |t| format!("{:.0} % of the GPU time", t.summary.gpu_utilization * 100.0)))
             (figure(trials, ("Queue", "How many jobs had no GPUs and wanted some."), (&time, &queue), |t| &t.waiting,
-                |s| format!("{} not ended", count(s.censored + s.impossible))))
+                |t| format!("{} not ended", count(t.summary.censored + t.summary.impossible))))
+            @if trials.iter().any(|trial| trial.closer.is_some()) {
+                (figure(trials, ("Stranded GPUs", "GPUs that were free and of no use to a job that wants a whole node, or eight \
+                    GPUs of a larger one, because others on that node were taken."), (&time, &stranded_axis), stranded,
+                    |t| t.closer.as_ref().and_then(|closer| closer.stranded_part)
+                        .map_or_else(|| "none free".to_owned(), |part| format!("{} of the free GPU time", percent(part)))))
+            }
         }
     }
+}
+
+fn one(inputs: &Inputs, trials: &[Trial]) -> Markup {
+    if trials.iter().all(|trial| trial.closer.is_none()) {
+        return html! { p.note { "Nothing more was recorded." } };
+    }
+    one_at_a_time(inputs, trials, end_s(trials))
 }
