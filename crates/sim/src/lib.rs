@@ -7,6 +7,7 @@ pub mod capacity;
 pub mod cluster;
 mod document;
 pub mod faults;
+pub mod forecast;
 pub mod generate;
 mod occupancy;
 pub mod physics;

@@ -95,7 +95,8 @@ fn try_all(
         (0..choices.len())
             .into_par_iter()
             .map(|i| {
-                let leave = Leave { folder: &folders[i], journal: given.journal == Journal::Jsonl };
+                let leave =
+                    Leave { folder: &folders[i], journal: given.journal == Journal::Jsonl, details: true };
                 let outcome =
                     experiment::perform(inputs, &choices[i], leave, |done, all| bars[i].show(done, all));
                 bars[i].finish();

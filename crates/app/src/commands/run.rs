@@ -47,7 +47,7 @@ pub(super) fn perform(given: &RunArguments, output: Output) -> Result<Ending, Fa
     let inputs = Inputs::new(&given.inputs)?;
     inputs.reports().for_each(say_findings);
     let bars = progress_bars(std::slice::from_ref(&policy));
-    let leave = Leave { folder: &given.out, journal: given.journal == Journal::Jsonl };
+    let leave = Leave { folder: &given.out, journal: given.journal == Journal::Jsonl, details: true };
     let outcome = experiment::perform(&inputs, &policy, leave, |done, all| bars[0].show(done, all))?;
     bars[0].finish();
     let trial = Trial::new(outcome);

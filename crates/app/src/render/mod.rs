@@ -1,10 +1,11 @@
-//! Results as people read them: tables, sentences, charts, pages. Computes nothing but what it shows.
+//! Results as people read them: tables, sentences, pages. Computes nothing but what it shows.
 
-mod chart;
+mod axis;
 mod cluster;
 mod inspection;
 mod report;
 mod sentence;
+mod svg;
 mod table;
 mod words;
 
