@@ -11,8 +11,9 @@ const TINY: &str = "job_id,submit_s,duration_s,gpus,tenant\n\
     a,0,3600,4,x\nb,10,60,4,y\nc,20,600,2,x\nd,30,30,1,y\ne,40,7200,2,x\nf,50,10,64,y\n";
 
 /// All keys of a summary, sorted.
-const KEYS: [&str; 25] = [
+const KEYS: [&str; 26] = [
     "avg_ftf",
+    "avg_jct_completed_s",
     "avg_jct_s",
     "avg_slowdown",
     "avg_wait_s",

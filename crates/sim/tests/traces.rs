@@ -31,9 +31,10 @@ fn sias_philly_jobs_are_read_whole() {
     assert_eq!(workload.tenants.len(), 15);
     assert!(workload.jobs.is_sorted_by_key(|(job, _)| job.submitted));
     assert_eq!(workload.jobs[0].0.submitted, Time::ZERO);
-    // From 2017-09-04 10:30:41 to 2017-12-22 08:02:11.
+    // From 2017-09-04 10:30:41 in summer time to 2017-12-22 08:02:11, an hour longer than the clock on the wall says.
     let last = workload.jobs.last().unwrap().0.submitted;
-    assert_eq!(last.since(Time::ZERO), Span::from_secs(108 * 86_400 + 21 * 3600 + 31 * 60 + 30));
+    assert_eq!(last.since(Time::ZERO), Span::from_secs(108 * 86_400 + 22 * 3600 + 31 * 60 + 30));
+    assert_eq!(workload.report.zone.as_deref(), Some("America/Los_Angeles"));
     // The file's own column gpu_time sums up to this many GPU-hours.
     let gpu_hours: f64 = workload
         .jobs

@@ -147,7 +147,7 @@ pub(super) fn judge(
     for line in &missed {
         say(&format!("missed: {line}"));
     }
-    if given.strict && inputs.has_blemishes() {
+    if given.reading.strict && inputs.has_blemishes() {
         say("rows of the trace were left out or repaired, and --strict was given");
         return Ending::Blemished;
     }

@@ -2,6 +2,7 @@
 
 mod compare;
 mod docs;
+mod inspection;
 mod policies;
 mod replay;
 mod run;
@@ -14,8 +15,8 @@ use clap::{Parser, Subcommand, ValueEnum};
 use serde::Serialize;
 
 use crate::failure::Failure;
+pub(crate) use inspection::{Counts, Inspection};
 pub(crate) use replay::ReplayError;
-pub(crate) use trace::Inspection;
 
 const EXIT_CODES: &str = "Exit codes:
   0  done
@@ -60,7 +61,7 @@ enum Command {
     Compare(compare::CompareArguments),
     /// List the policies, or show one with its parameters.
     Policies(policies::PoliciesArguments),
-    /// Make or look at traces.
+    /// Make traces, bring them into the native format, or look at them.
     #[command(subcommand)]
     Trace(trace::TraceCommand),
     /// Decide a recorded run anew and tell whether all is as it was.
@@ -107,14 +108,24 @@ pub(crate) fn perform(arguments: Arguments) -> Result<Ending, Failure> {
 
 /// Prints a result in the form that was asked for.
 fn print<T: Serialize>(output: Output, result: &T, table: impl FnOnce(&T) -> String) -> Result<(), Failure> {
-    let text = match output {
-        Output::Table => table(result),
-        Output::Json => serde_json::to_string_pretty(result)
-            .map_err(|error| Failure::Output(std::io::Error::from(error)))?,
-    };
+    let text = in_form(output, result, table)?;
     let mut stdout = std::io::stdout().lock();
     let written = writeln!(stdout, "{}", text.trim_end()).and_then(|()| stdout.flush());
     written.map_err(Failure::Output)
+}
+
+/// A result in the form that was asked for.
+fn in_form<T: Serialize>(
+    output: Output,
+    result: &T,
+    table: impl FnOnce(&T) -> String,
+) -> Result<String, Failure> {
+    match output {
+        Output::Table => Ok(table(result)),
+        Output::Json => {
+            serde_json::to_string_pretty(result).map_err(|error| Failure::Output(std::io::Error::from(error)))
+        }
+    }
 }
 
 /// Says something to a person; that nobody listens is no failure.

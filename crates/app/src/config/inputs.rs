@@ -11,9 +11,10 @@ use trainyard_sim::faults::{Fault, draw_faults, read_faults};
 use trainyard_sim::generate::{GenerateError, Load, PRESETS, Parameters, generate};
 use trainyard_sim::simulate::{Setup, natural_horizon};
 use trainyard_sim::trace::{self, Declaring};
-use trainyard_sim::workload::{Done, ImportReport, Workload};
+use trainyard_sim::workload::{ImportReport, Workload};
 
 use super::run_file::{ClusterPart, JobsPart, MovingPart, WorldPart};
+use super::trace_arguments::{ReadingPart, TraceArguments};
 use super::words::{declaring, seconds, span, span_word};
 use super::{ArgumentError, FaultsWord};
 use crate::failure::Failure;
@@ -24,7 +25,7 @@ const USUAL_PRESET: &str = "day";
 /// The arguments that say what is simulated.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct InputArguments {
-    /// Read jobs from this file (CSV, JSON lines or a known public format; may be gzip).
+    /// Read jobs from this file (the native format or a known public one, also packed); - is standard input.
     #[arg(long, value_name = "FILE", conflicts_with = "generate", help_heading = "Jobs")]
     pub(crate) trace: Option<PathBuf>,
     /// Generate jobs like this preset [default: day, if there is no --trace].
@@ -42,9 +43,8 @@ pub(crate) struct InputArguments {
     /// Leave out the part of the trace from this time on.
     #[arg(long, value_name = "TIME", value_parser = span, requires = "trace", help_heading = "Jobs")]
     pub(crate) until: Option<Span>,
-    /// The format of the trace, where it is not recognised.
-    #[arg(long, value_name = "NAME", requires = "trace", help_heading = "Jobs")]
-    pub(crate) format: Option<String>,
+    #[command(flatten)]
+    pub(crate) reading: TraceArguments,
     /// What jobs declare about their length: exact, noisy:SPREAD or absent.
     #[arg(long, value_name = "HOW", value_parser = declaring, default_value = "exact", help_heading = "Jobs")]
     pub(crate) declared: Declaring,
@@ -66,9 +66,6 @@ pub(crate) struct InputArguments {
     /// Cut the run off after this time [default: late enough for every policy that wastes nothing].
     #[arg(long, value_name = "TIME", value_parser = span, help_heading = "Run")]
     pub(crate) horizon: Option<Span>,
-    /// End with exit code 3 if rows of the trace were left out or repaired.
-    #[arg(long, help_heading = "Run")]
-    pub(crate) strict: bool,
 }
 
 impl InputArguments {
@@ -81,7 +78,7 @@ impl InputArguments {
             load: None,
             from: None,
             until: None,
-            format: None,
+            reading: TraceArguments::default(),
             declared: Declaring::Exact,
             cluster: None,
             faults: None,
@@ -89,7 +86,6 @@ impl InputArguments {
             load_s: 30.0,
             seed: 0,
             horizon: None,
-            strict: false,
         }
     }
 }
@@ -182,8 +178,7 @@ impl Inputs {
 
     /// Whether rows were left out or repaired.
     pub(crate) fn has_blemishes(&self) -> bool {
-        let counts = |done| matches!(done, Done::Dropped | Done::Repaired);
-        self.report().findings.iter().any(|finding| counts(finding.done))
+        self.report().has_blemishes()
     }
 }
 
@@ -228,10 +223,9 @@ fn read_jobs(
         jobs: given.jobs.map(|jobs| jobs as usize),
         gpu_types: cluster.gpu_types.iter().map(|gpu_type| Arc::clone(&gpu_type.name)).collect(),
         tenants,
-        throughputs: None,
-        format: given.format.clone(),
+        ..trace::Options::default()
     };
-    Ok(trace::read(path, &options)?)
+    Ok(given.reading.read(path, options)?)
 }
 
 fn jobs_part(given: &InputArguments, workload: &Workload) -> JobsPart {
@@ -247,6 +241,7 @@ fn jobs_part(given: &InputArguments, workload: &Workload) -> JobsPart {
             Declaring::Noisy { spread } => format!("noisy:{spread}"),
             Declaring::Absent => "absent".to_owned(),
         },
+        reading: Some(given.reading.part()).filter(|part| *part != ReadingPart::default()),
     }
 }
 

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use trainyard_sched::model::Time;
 use trainyard_sim::physics::Physics;
 
+use super::trace_arguments::ReadingPart;
 use super::{Inputs, PolicyChoice};
 
 /// The version of this program.
@@ -45,6 +46,9 @@ pub(crate) struct JobsPart {
     pub(crate) jobs: usize,
     /// What they declare.
     pub(crate) declared: String,
+    /// How the trace was to be read, as far as that differs from what is usual.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) reading: Option<ReadingPart>,
 }
 
 /// The machines.

@@ -17,6 +17,14 @@ pub(crate) enum ArgumentError {
         /// What was given.
         value: String,
     },
+    /// No renaming of a GPU type.
+    #[error(
+        "`{value}` renames no GPU type; write the name in the trace and the name it stands for: H900=H100"
+    )]
+    Renaming {
+        /// What was given.
+        value: String,
+    },
     /// No declaration.
     #[error("`{value}` is no way to declare; write exact, noisy:0.3 or absent")]
     Declared {

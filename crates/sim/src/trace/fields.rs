@@ -4,6 +4,7 @@ use trainyard_sched::model::{Span, Time};
 
 use super::error::TraceError;
 use super::lines::Lines;
+use crate::workload::Done;
 
 /// The longest time that is read, in seconds: about three thousand years.
 const LIMIT_S: f64 = 1e11;
@@ -41,6 +42,22 @@ impl Problem {
         } else {
             format!("{file}:{line}: {}", parts.join(" "))
         }
+    }
+}
+
+/// Something to tell of a row that is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Remark {
+    /// Whether it was mended or assumed, or is only said.
+    pub(crate) done: Done,
+    /// What, and where in the row.
+    pub(crate) problem: Problem,
+}
+
+impl Remark {
+    /// Something had to be assumed.
+    pub(crate) fn assumed(what: impl Into<String>, field: &str, value: &str) -> Self {
+        Self { done: Done::Assumed, problem: Problem::new(what, field, value) }
     }
 }
 

@@ -10,7 +10,9 @@ use std::sync::Arc;
 use trainyard_sched::model::{GpuTypeId, GpuTypeSet, MoveCost, Parallelism, Span, Time, Wanted};
 
 use super::error::TraceError;
-use super::fields::{MOST_ITERATIONS, Problem, Record, Splitter, gpu_count, number, number_within, time_s};
+use super::fields::{
+    MOST_ITERATIONS, Problem, Record, Remark, Splitter, gpu_count, number, number_within, time_s,
+};
 use super::import::{Draft, Import};
 use super::lines::Lines;
 use super::{Column, Format};
@@ -45,7 +47,7 @@ pub(crate) const FORMAT: Format = Format {
             meaning: "field 9 of 10 only: the deadline as a multiple of the run time on V100; -1 is none",
         },
     ],
-    detect: |head| Places::of(head.split('\t').count()).is_some(),
+    detect: |head| Places::of(head.line.split('\t').count()).is_some(),
     read,
 };
 
@@ -97,7 +99,7 @@ fn draft<'a>(record: &Record<'a>, places: Places, catalogue: &Catalogue) -> Resu
             None => {
                 let what = "the table has no V100 figure for the objective to refer to; it is left out";
                 let value = record.get(places.objective.unwrap_or_default());
-                draft.assumed.push(Problem::new(what, "objective", value));
+                draft.remarks.push(Remark::assumed(what, "objective", value));
             }
         }
     }

@@ -16,7 +16,8 @@ pub(crate) const FORMAT: Format = Format {
     name: "native-json",
     title: "Trainyard's own format, one JSON object a line",
     columns: COLUMNS,
-    detect: |head| head.trim_start().starts_with('{'),
+    // An object that goes on in the next line is part of a document and not a row.
+    detect: |head| head.line.trim_start().starts_with('{') && !matches!(head.line.trim_end(), "{" | "{}"),
     read,
 };
 
