@@ -60,6 +60,8 @@ pub(crate) struct Draft<'a> {
     pub(crate) seen: Time,
     /// Since when it was running at the end of the trace, which adds to the length in its truth.
     pub(crate) running_since: Option<Time>,
+    /// When it ended, if that may only be where the trace ends: then it is the last moment that the trace tells of.
+    pub(crate) cut: Option<Time>,
     /// What there is to tell of the row.
     pub(crate) remarks: Vec<Remark>,
 }
@@ -83,6 +85,7 @@ impl Draft<'_> {
             move_cost: None,
             seen: Time::ZERO,
             running_since: None,
+            cut: None,
             remarks: Vec::new(),
         }
     }
@@ -104,6 +107,8 @@ pub(crate) struct Import<'o> {
     shift: bool,
     /// Jobs that were running at the end of the trace: which, and since when.
     running: Vec<(u32, Time)>,
+    /// Jobs that may have been running at the end of the trace: which, and when they ended.
+    cut: Vec<(u32, Time)>,
     /// The latest moment that the trace tells of.
     latest: Time,
     /// The clock by which the times of the trace are told.
@@ -132,6 +137,7 @@ impl<'o> Import<'o> {
             named: false,
             shift: false,
             running: Vec::new(),
+            cut: Vec::new(),
             latest: Time::ZERO,
             clock: None,
         })
@@ -203,15 +209,14 @@ impl<'o> Import<'o> {
         if let Some(since) = draft.running_since {
             self.running.push((self.jobs.len() as u32, since));
         }
+        if let Some(end) = draft.cut {
+            self.cut.push((self.jobs.len() as u32, end));
+        }
         let tenant = if draft.tenant.is_empty() { NOBODY } else { draft.tenant };
         let mut truth = draft.truth;
         truth.move_cost = draft.move_cost.unwrap_or(self.options.move_cost);
         if truth.ending == Ending::Censored {
-            let counts = self.options.count_censored;
-            let what = if counts { STILL_RUNNING_COUNTED } else { STILL_RUNNING };
-            let place = Problem::new(what, "", &name).place(&self.file, line);
-            self.report.find(if counts { Done::Assumed } else { Done::Noted }, what, Some(place));
-            truth.ending = if counts { Ending::Completed } else { Ending::Censored };
+            truth.ending = self.still_running(line, &name);
         }
         let job = Job {
             id: JobId(0),
@@ -226,6 +231,15 @@ impl<'o> Import<'o> {
             move_cost: truth.move_cost,
         };
         self.jobs.push((Arc::new(job), truth));
+    }
+
+    /// Tells of a job that was still running when the trace ended, and says what that counts as.
+    fn still_running(&mut self, line: u64, name: &str) -> Ending {
+        let counts = self.options.count_censored;
+        let what = if counts { STILL_RUNNING_COUNTED } else { STILL_RUNNING };
+        let place = Problem::new(what, "", name).place(&self.file, line);
+        self.report.find(if counts { Done::Assumed } else { Done::Noted }, what, Some(place));
+        if counts { Ending::Completed } else { Ending::Censored }
     }
 
     /// A set of GPU types written as `a|b`; the empty word means any.
@@ -300,6 +314,13 @@ impl<'o> Import<'o> {
 
     /// Gives the jobs that were still running the length that was seen of them.
     fn close_running(&mut self) {
+        for (index, end) in std::mem::take(&mut self.cut) {
+            if end == self.latest {
+                let name = Arc::clone(&self.jobs[index as usize].0.name);
+                let ending = self.still_running(self.origins[index as usize].line, &name);
+                self.jobs[index as usize].1.ending = ending;
+            }
+        }
         for (index, since) in std::mem::take(&mut self.running) {
             let (job, truth) = &mut self.jobs[index as usize];
             let ran = self.latest.since(since).max(Span(1));
