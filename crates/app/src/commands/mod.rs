@@ -1,5 +1,6 @@
 //! The commands: each parses, calls and renders, and nothing more.
 
+mod cluster;
 mod compare;
 mod docs;
 mod inspection;
@@ -15,6 +16,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use serde::Serialize;
 
 use crate::failure::Failure;
+pub(crate) use cluster::{CapacityInspection, ClusterInspection};
 pub(crate) use inspection::{Counts, Inspection};
 pub(crate) use replay::ReplayError;
 
@@ -64,6 +66,9 @@ enum Command {
     /// Make traces, bring them into the native format, or look at them.
     #[command(subcommand)]
     Trace(trace::TraceCommand),
+    /// Look at clusters and at capacity that changes.
+    #[command(subcommand)]
+    Cluster(cluster::ClusterCommand),
     /// Decide a recorded run anew and tell whether all is as it was.
     Replay(replay::ReplayArguments),
     /// Write the generated pages of the documentation.
@@ -101,6 +106,7 @@ pub(crate) fn perform(arguments: Arguments) -> Result<Ending, Failure> {
         Some(Command::Compare(given)) => compare::perform(&given, output),
         Some(Command::Policies(given)) => policies::perform(&given, output),
         Some(Command::Trace(command)) => trace::perform(&command, output),
+        Some(Command::Cluster(command)) => cluster::perform(&command, output),
         Some(Command::Replay(given)) => replay::perform(&given, output),
         Some(Command::Docs(given)) => docs::perform(&given),
     }

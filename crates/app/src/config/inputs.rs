@@ -6,6 +6,7 @@ use std::sync::Arc;
 use clap::Args;
 use trainyard_sched::model::{Cluster, MoveCost, NodeState, Seed, Span, Tenants, Time};
 use trainyard_sim::backend::Options;
+use trainyard_sim::capacity::{self, Capacity, overlaid};
 use trainyard_sim::cluster::{self, ClusterFile};
 use trainyard_sim::faults::{Fault, draw_faults, read_faults};
 use trainyard_sim::generate::{GenerateError, Load, PRESETS, Parameters, generate};
@@ -13,7 +14,7 @@ use trainyard_sim::simulate::{Setup, natural_horizon};
 use trainyard_sim::trace::{self, Declaring};
 use trainyard_sim::workload::{ImportReport, Workload};
 
-use super::run_file::{ClusterPart, JobsPart, MovingPart, WorldPart};
+use super::run_file::{CapacityPart, ClusterPart, JobsPart, MovingPart, WorldPart};
 use super::trace_arguments::{ReadingPart, TraceArguments};
 use super::words::{declaring, seconds, span, span_word};
 use super::{ArgumentError, FaultsWord};
@@ -54,6 +55,9 @@ pub(crate) struct InputArguments {
     /// Node failures: mtbf:30d, mtbf:30d,mttr:1h, or a CSV file.
     #[arg(long, value_name = "FILE|MODEL", help_heading = "Cluster")]
     pub(crate) faults: Option<FaultsWord>,
+    /// How much there is over time, from a file (spot availability, Helios's daily GPUs, or time_s,nodes).
+    #[arg(long, value_name = "FILE", help_heading = "Cluster")]
+    pub(crate) capacity: Option<String>,
     /// Seconds from the order to stop a job until its GPUs are free, where the trace does not say.
     #[arg(long, value_name = "SECONDS", default_value_t = 0.0, help_heading = "Cluster")]
     pub(crate) save_s: f64,
@@ -82,6 +86,7 @@ impl InputArguments {
             declared: Declaring::Exact,
             cluster: None,
             faults: None,
+            capacity: None,
             save_s: 10.0,
             load_s: 30.0,
             seed: 0,
@@ -99,8 +104,10 @@ pub(crate) struct Inputs {
     pub(crate) tenants: Tenants,
     /// The jobs.
     pub(crate) workload: Workload,
-    /// When nodes fail and return.
+    /// When nodes fail, leave and return.
     node_changes: Vec<Fault>,
+    /// What was read of the cluster and of its capacity.
+    other_reports: Vec<ImportReport>,
     /// When runs are cut off.
     pub(crate) horizon: Time,
     /// The seed.
@@ -121,31 +128,49 @@ impl Inputs {
             load: seconds("--load-s", given.load_s)?,
             ..MoveCost::default()
         };
-        let words = cluster_words(given)?;
-        let ClusterFile { cluster, tenants, physics } = cluster::load(&words)?;
+        let capacity = given.capacity.as_deref().map(capacity::load).transpose()?;
+        let words = cluster_words(given, capacity.as_ref())?;
+        let ClusterFile { cluster, tenants, physics, report: cluster_report } = cluster::load(&words)?;
         let workload = read_jobs(given, &cluster, tenants, move_cost)?;
         let seed = Seed(given.seed);
-        let natural = || natural_horizon(&workload, &cluster);
+        let share = capacity.as_ref().map_or(Ok(1.0), |series| series.mean_share(&cluster))?;
+        let natural = || longer(&workload, natural_horizon(&workload, &cluster), share);
         let horizon = given.horizon.map_or_else(natural, |span| Time::ZERO + span);
         let first = workload.jobs.first().map_or(Time::ZERO, |(job, _)| job.submitted);
         if horizon <= first {
             return Err(ArgumentError::Horizon { horizon: Span(horizon.0), first: Span(first.0) }.into());
         }
-        let node_changes = match &given.faults {
+        let faults = match &given.faults {
             None => Vec::new(),
             Some(FaultsWord::File(path)) => read_faults(path, &cluster)?,
             Some(FaultsWord::Drawn(model)) => draw_faults(*model, &cluster, horizon, seed)?,
+        };
+        let failures = faults.iter().filter(|(_, _, state)| *state == NodeState::Down).count();
+        let changes = capacity.as_ref().map(|series| series.changes(&cluster, seed)).transpose()?;
+        let node_changes = match &changes {
+            None => faults,
+            Some(changes) => overlaid(&faults, changes),
         };
         Ok(Self {
             jobs_part: jobs_part(given, &workload),
             cluster_part: ClusterPart { words, nodes: cluster.nodes.len(), gpus: cluster.gpu_count() },
             world_part: WorldPart {
                 faults: given.faults.as_ref().map_or_else(|| "none".to_owned(), describe_faults),
-                failures: node_changes.iter().filter(|(_, _, state)| *state == NodeState::Down).count(),
+                failures,
                 horizon_s: horizon.as_secs_f64(),
+                capacity: capacity.as_ref().map(|series| CapacityPart {
+                    file: given.capacity.clone().unwrap_or_default(),
+                    sha256_16: series.report.sha256_16.clone(),
+                    changes: changes.map_or(0, |changes| changes.len()),
+                    mean_gpu_share: share,
+                }),
                 moving: MovingPart { save_s: given.save_s, load_s: given.load_s },
                 physics,
             },
+            other_reports: [Some(cluster_report), capacity.map(|series| series.report)]
+                .into_iter()
+                .flatten()
+                .collect(),
             tenants: workload.tenants.clone(),
             cluster,
             workload,
@@ -176,16 +201,30 @@ impl Inputs {
         &self.workload.report
     }
 
+    /// What was done to the rows of everything that was read.
+    pub(crate) fn reports(&self) -> impl Iterator<Item = &ImportReport> {
+        std::iter::once(self.report()).chain(&self.other_reports)
+    }
+
     /// Whether rows were left out or repaired.
     pub(crate) fn has_blemishes(&self) -> bool {
-        self.report().has_blemishes()
+        self.reports().any(ImportReport::has_blemishes)
     }
 }
 
-/// The cluster as given, or the one that the preset was made for.
-fn cluster_words(given: &InputArguments) -> Result<String, Failure> {
+/// A horizon that is later by as much as the cluster is smaller, because only a share of it is there on average.
+fn longer(workload: &Workload, natural: Time, share: f64) -> Time {
+    let last = workload.jobs.last().map_or(Time::ZERO, |(job, _)| job.submitted);
+    last + natural.since(last).scaled(1.0 / share.clamp(0.01, 1.0))
+}
+
+/// The cluster as given, or one just large enough for the capacity, or the one that the preset was made for.
+fn cluster_words(given: &InputArguments, capacity: Option<&Capacity>) -> Result<String, Failure> {
     if let Some(words) = &given.cluster {
         return Ok(words.clone());
+    }
+    if let Some(capacity) = capacity {
+        return Ok(capacity.words()?);
     }
     if given.trace.is_some() {
         return Err(ArgumentError::NoCluster.into());

@@ -1,12 +1,15 @@
-//! Results as people read them: tables, sentences, charts, pages. Computes nothing but what it shows.
+//! Results as people read them: tables, sentences, pages. Computes nothing but what it shows.
 
-mod chart;
+mod axis;
+mod cluster;
 mod inspection;
 mod report;
 mod sentence;
+mod svg;
 mod table;
 mod words;
 
+pub(crate) use cluster::cluster_text;
 pub(crate) use inspection::inspection_text;
 pub(crate) use report::report_page;
 pub(crate) use sentence::sentence;

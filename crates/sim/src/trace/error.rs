@@ -3,6 +3,8 @@
 
 use std::path::PathBuf;
 
+use crate::strangers::Stranger;
+
 /// Why a trace gives no workload.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
@@ -157,6 +159,22 @@ pub enum TraceError {
         start: String,
         /// The names of the formats.
         known: String,
+    },
+    /// The file is known and holds something else.
+    #[error("{file} is no list of jobs: {stranger}")]
+    NotJobs {
+        /// The file's name.
+        file: String,
+        /// What it is.
+        stranger: Stranger,
+    },
+    /// A kind of file that is no text, and is known.
+    #[error("{file} is {what}, and no list of jobs")]
+    Binary {
+        /// The file's name.
+        file: String,
+        /// What it is, and what to do.
+        what: &'static str,
     },
     /// A format was asked for that does not exist.
     #[error("there is no trace format `{name}`; {hint}")]

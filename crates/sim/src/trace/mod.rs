@@ -36,6 +36,7 @@ pub use error::TraceError;
 pub use options::{Declaring, OnDuplicate, Options, Repairs};
 pub use write::{WriteError, write_csv};
 
+use crate::strangers::{self, Asked};
 use crate::workload::Workload;
 pub(crate) use error::nearest;
 pub(crate) use fields::{Header, Problem, Splitter, time_s};
@@ -43,6 +44,7 @@ use import::Import;
 pub(crate) use import::declare;
 use lines::Head;
 pub(crate) use lines::Lines;
+pub(crate) use open::unpacked;
 use open::{Bytes, Wish, with_file, with_stream};
 
 /// The largest [`Declaring::Noisy`] spread; a declaration is then off by a factor of thousands.
@@ -158,19 +160,36 @@ fn recognised(lines: &mut Lines<'_>) -> Result<&'static Format, TraceError> {
     let file = lines.file().to_owned();
     let head = match Head::of(lines.head()) {
         Ok(Some(head)) => head,
-        Err(line) => return Err(TraceError::HeaderNotText { file, line }),
+        Err(line) => {
+            return Err(match strangers::binary(lines.head()) {
+                Some(what) => TraceError::Binary { file, what },
+                None => TraceError::HeaderNotText { file, line },
+            });
+        }
         Ok(None) => {
             // Nothing but blanks, or a fault before anything else.
             lines.drain()?;
             return Err(TraceError::Empty { file });
         }
     };
-    FORMATS.iter().find(|format| (format.detect)(&head)).ok_or_else(|| TraceError::UnknownFormat {
+    if let Some(format) = FORMATS.iter().find(|format| (format.detect)(&head)) {
+        return Ok(format);
+    }
+    if let Some(stranger) = strangers::recognise(head.text, Asked::Jobs) {
+        return Err(TraceError::NotJobs { file, stranger });
+    }
+    Err(TraceError::UnknownFormat {
         file,
         line: head.number,
         start: head.line.chars().take(60).collect(),
         known: FORMATS.iter().map(|format| format.name).collect::<Vec<_>>().join(", "),
     })
+}
+
+/// The format of a text that begins like this, if it is a list of jobs.
+pub(crate) fn recognise(text: &str) -> Option<&'static Format> {
+    let head = Head::of(text.as_bytes()).ok()??;
+    FORMATS.iter().find(|format| (format.detect)(&head))
 }
 
 /// The names in a comma-separated header.
@@ -179,7 +198,7 @@ fn header_names(head: &str) -> impl Iterator<Item = String> {
 }
 
 /// Whether a comma-separated header has all these columns.
-fn header_has(head: &str, columns: &[&str]) -> bool {
+pub(crate) fn header_has(head: &str, columns: &[&str]) -> bool {
     let found: Vec<String> = header_names(head).collect();
     columns.iter().all(|column| found.iter().any(|name| name == column))
 }
