@@ -249,7 +249,8 @@ fn print_rows(
     for at_submission in [true, false] {
         let these: Vec<&Asked> = asked.iter().filter(|a| a.at_submission == at_submission).collect();
         let n = these.len().max(1) as f64;
-        let part = |holds: &dyn Fn(&Asked) -> bool| these.iter().filter(|a| holds(a)).count() as f64 / n * 100.0;
+        let part =
+            |holds: &dyn Fn(&Asked) -> bool| these.iter().filter(|a| holds(a)).count() as f64 / n * 100.0;
         let inside = part(&|a| a.estimate.holds(starts[&a.job]));
         let early = part(&|a| a.estimate.earliest.is_some_and(|earliest| starts[&a.job] < earliest));
         let open = part(&|a| a.estimate.latest.is_none());
@@ -263,10 +264,14 @@ fn print_rows(
         let spreads = sorted(these.iter().map(|a| spread_of_earlier(workload, starts, a.job)).collect());
         let (width, spread) = (quantile(&widths, 0.5), quantile(&spreads, 0.5));
         let narrow = sorted(
-            these.iter().zip(&these).map(|(a, _)| {
-                let width = a.estimate.width().map_or(f64::INFINITY, |w| w.as_secs_f64());
-                width / spread_of_earlier(workload, starts, a.job).max(1.0)
-            }).collect(),
+            these
+                .iter()
+                .zip(&these)
+                .map(|(a, _)| {
+                    let width = a.estimate.width().map_or(f64::INFINITY, |w| w.as_secs_f64());
+                    width / spread_of_earlier(workload, starts, a.job).max(1.0)
+                })
+                .collect(),
         );
         println!(
             "{name:<13} {policy:<9} {:<10} {:>6} {:>5} {inside:>7.1} {early:>7.1} {below:>7.1} {open:>6.1} {:>9.0} {:>9.0} {:>6.2} {:>6.2}",
@@ -292,7 +297,12 @@ fn main() {
         }
         let Some(workload) = read(source, &wish) else { continue };
         let cluster = cluster(&workload, wish.load);
-        println!("# {} jobs on {} GPUs, {}", workload.jobs.len(), cluster.gpu_count(), Path::new(source.path).display());
+        println!(
+            "# {} jobs on {} GPUs, {}",
+            workload.jobs.len(),
+            cluster.gpu_count(),
+            Path::new(source.path).display()
+        );
         for policy in POLICIES {
             cell(source.name, &workload, &cluster, policy, &wish);
         }

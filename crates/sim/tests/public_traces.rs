@@ -6,7 +6,7 @@ mod shared_data;
 use std::path::Path;
 
 use shared_data::{files, public};
-use trainyard_sched::model::{Span, Time};
+use trainyard_sched::model::{GpuTypeSet, Span, Time};
 use trainyard_sim::trace::{Options, read};
 use trainyard_sim::workload::{Done, Workload};
 
@@ -165,5 +165,69 @@ fn gavels_results_hold_the_jobs_of_its_traces() {
             seen += 1;
         }
         assert!(seen >= 3, "{seen} results of {setting}");
+    }
+}
+
+/// Thousandths of a GPU times seconds of all jobs, as they really run.
+fn gpu_milli_s(workload: &Workload) -> f64 {
+    workload.jobs.iter().map(|(job, truth)| job.shape.minimum().gpu_milli as f64 * truth.iterations).sum()
+}
+
+#[test]
+fn alibabas_pods_are_read_with_shares_types_and_phases() {
+    // File, pods that ran, pods that never did, GPU-milli-seconds, still running at the end, best effort, typed.
+    for (file, ran, pending, gpus, censored, best_effort, typed) in [
+        ("default", 7255, 897, 185_294_426_970.0, 34, 2957, 0),
+        ("cpu050", 6561, 878, 185_294_426_970.0, 32, 2672, 0),
+        ("gpuspec33", 7255, 897, 185_294_426_970.0, 34, 2957, 2092),
+        ("gpushare100", 6943, 1209, 54_539_845_020.0, 25, 5008, 0),
+    ] {
+        let Some(path) = public(&format!("alibaba/v2023/openb_pod_list_{file}.csv")) else { continue };
+        let workload = whole(&path, "alibaba-v2023");
+        assert_eq!(workload.jobs.len(), ran, "{file}");
+        assert_eq!(count(&workload, Done::Dropped, "the pod never ran"), pending, "{file}");
+        assert_eq!(gpu_milli_s(&workload), gpus, "{file}");
+        assert_eq!(count(&workload, Done::Noted, "still running when the trace ended"), censored, "{file}");
+        let classes = workload.jobs.iter().filter(|(job, _)| job.goals.class.0 == -1);
+        assert_eq!(classes.count(), best_effort, "{file}");
+        let any = GpuTypeSet::ALL;
+        let types = workload.jobs.iter().filter(|(job, _)| job.wanted.gpu_types != any);
+        assert_eq!(types.count(), typed, "{file}");
+    }
+}
+
+#[test]
+fn alibabas_pods_without_times_say_what_is_missing() {
+    for (file, pods, gpu_milli) in
+        [("multigpu20", 8324, 7_086_800), ("multigpu30", 8508, 8_086_800), ("multigpu50", 9061, 11_358_800)]
+    {
+        let Some(path) = public(&format!("alibaba/v2023/openb_pod_list_{file}.csv")) else { continue };
+        let workload = whole(&path, "alibaba-v2023");
+        assert_eq!(workload.jobs.len(), pods, "{file}");
+        let asked: u64 = workload.jobs.iter().map(|(job, _)| job.shape.minimum().gpu_milli).sum();
+        assert_eq!(asked, gpu_milli, "{file}");
+        assert!(workload.jobs.iter().all(|(job, _)| job.submitted == Time::ZERO));
+        assert_eq!(count(&workload, Done::Assumed, "only a static packing run is possible"), 1, "{file}");
+    }
+}
+
+#[test]
+fn alibabas_instances_and_spot_jobs_are_read() {
+    if let Some(path) = public("alibaba/v2025/disaggregated_DLRM_trace.head4000.csv") {
+        let workload = whole(&path, "alibaba-v2025");
+        assert_eq!(workload.jobs.len(), 3999);
+        assert_eq!(count(&workload, Done::Assumed, "older than the trace"), 3999);
+        assert_eq!(count(&workload, Done::Noted, "still running when the trace ended"), 2631);
+        assert_eq!(gpu_milli_s(&workload), 1_653_308_604_000.0);
+    }
+    if let Some(path) = public("alibaba/v2026-spot/job_info_df.sample4.csv") {
+        let workload = whole(&path, "alibaba-v2026-spot");
+        assert_eq!(workload.jobs.len(), 4);
+        let hours = (2_764_799.0 + 15_897_599.0 + 16.0 * 41_060.0 + 94.0 * 71_718.0) * 1000.0;
+        assert_eq!(gpu_milli_s(&workload), hours);
+        assert_eq!(
+            workload.gpu_types.iter().map(|name| &**name).collect::<Vec<_>>(),
+            ["a10", "a100-sxm4-80gb"]
+        );
     }
 }

@@ -149,6 +149,15 @@ const VALID: &[&str] = &[
      210,b,2,20,30,210,100,190,100,80\n",
     "job_id,arrival_s,scale_factor,total_steps,job_type,jct_s\n7,0.5,1,1000,\"A3C\",99\n",
     "LM (batch size 10)\tpython3\tlm\t--steps\t1\t2000\t4\tgns\t2\t1.2\t1000\t55\n",
+    "j1,worker,2.0,Terminated,1000.0,1600.0,600.0,29.296875,50.0,MISC\n\
+     j3,tensorflow,1.0,Running,1200.0,,600.0,29.296875,,\n",
+    "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time\n\
+     a,6000,1024,1,460,V100M16|T4,BE,Running,100,400,150\nb,6000,1024,8,1000,,LS,Pending,100,400,\n",
+    "name,cpu_milli,memory_mib,num_gpu,gpu_milli\na,6000,1024,1,460\n",
+    "instance_sn,app_name,cpu_request,gpu_request,memory_request,creation_time,scheduled_time,deletion_time\n\
+     i0,app_0,12,1,120.0,,,\ni1,app_1,64,0,320.0,60,70,85.0\n",
+    "job_name,organization,gpu_model,cpu_request,gpu_request,worker_num,submit_time,duration,job_type\n\
+     b,57,GPU-series-1,15,2,16,9,60,Spot\n",
     "A3C\tpython3\t--max-steps\t1\t1000\t0.5\t1\nA3C\tpython3\t--max-steps\t1\t1000\t0.7\t1\n",
     "A3C\tpython3\trl\t--max-steps\t1\t1000\t1\t3\t-1.000000\t0.000000\n",
     "num_switch,num_node_p_switch,num_gpu_p_node,num_cpu_p_node,mem_p_node\n1,4,4,40,256",

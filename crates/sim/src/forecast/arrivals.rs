@@ -95,7 +95,8 @@ mod tests {
     use crate::generate::{Parameters, generate};
 
     fn past(days: u64) -> (Vec<Arc<Job>>, Time) {
-        let workload = generate(&Parameters { jobs: Some(3000), ..Parameters::default() }).expect("it can be made");
+        let workload =
+            generate(&Parameters { jobs: Some(3000), ..Parameters::default() }).expect("it can be made");
         let now = Time::from_secs(86_400 * days);
         let jobs = workload.jobs.into_iter().map(|(job, _)| job).take_while(|job| job.submitted <= now);
         (jobs.collect(), now)
@@ -129,7 +130,9 @@ mod tests {
         let mut arrivals = Arrivals::new(&past, now, Seed(3));
         let hour = |at: Time| at.0 % DAY.0 / 3_600_000_000;
         let (mut real, mut drawn) = ([0_u32; 24], [0_u32; 24]);
-        long.iter().filter(|job| job.submitted.0 < DAY.0).for_each(|job| real[hour(job.submitted) as usize] += 1);
+        long.iter()
+            .filter(|job| job.submitted.0 < DAY.0)
+            .for_each(|job| real[hour(job.submitted) as usize] += 1);
         while arrivals.next_at().is_some_and(|at| at < now + DAY) {
             drawn[hour(arrivals.next().expect("it is there").submitted) as usize] += 1;
         }

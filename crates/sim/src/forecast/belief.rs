@@ -107,11 +107,8 @@ pub(super) struct Evidence {
 
 impl Evidence {
     pub(super) fn gather(past: &Past, state: &State, now: Time) -> Self {
-        let mut evidence = Self {
-            ratios: prior(PRIOR_RATIO),
-            lengths: BTreeMap::new(),
-            all_lengths: prior(PRIOR_LENGTH),
-        };
+        let mut evidence =
+            Self { ratios: prior(PRIOR_RATIO), lengths: BTreeMap::new(), all_lengths: prior(PRIOR_LENGTH) };
         let latest = past.ended.len().saturating_sub(MOST_ENDS);
         past.ended[latest..].iter().for_each(|ended| evidence.add(&ended.job, ended.worked_s, true));
         let mut enough: BTreeMap<u32, usize> = BTreeMap::new();

@@ -12,8 +12,8 @@ use super::error::TraceError;
 use super::fields::{MOST_ITERATIONS, Problem, duration_s, gpu_count, number_within, time_s, whole};
 use super::import::{Draft, Import};
 use super::lines::Lines;
-use super::rows::{Row, columns, read_rows};
-use super::{BEST_EFFORT, Format, header_has};
+use super::rows::{Row, columns};
+use super::{BEST_EFFORT, Format};
 use crate::truth::Truth;
 
 columns! {
@@ -40,41 +40,38 @@ columns! {
 pub(crate) const FORMAT: Format = Format {
     name: "elasticflow",
     title: "job list of ElasticFlow, with deadlines",
-    columns: COLUMNS,
-    detect: |head| header_has(head.line, NEEDED),
+    columns: TABLE.columns,
+    detect: |head| TABLE.fits(head),
     read,
 };
 
 fn read(lines: &mut Lines<'_>, import: &mut Import<'_>) -> Result<(), TraceError> {
     import.assume("a job is a gang of num_gpu GPUs; ElasticFlow may give it more or fewer");
-    read_rows(lines, import, COLUMNS, NEEDED, draft)
+    TABLE.read(lines, import, draft)
 }
 
 fn draft<'a>(row: &Row<'a, '_>) -> Result<Draft<'a>, Problem> {
     let name = row.filled(Key::JobId)?;
     let submitted = row.read(Key::Submit, time_s)?;
     let gpus = row.read(Key::Gpus, gpu_count)?;
-    let duration = row.read(Key::Duration, duration_s)?;
+    let mut remarks = Vec::new();
+    let duration = row.duration(Key::Duration, duration_s, &mut remarks)?;
     let count = |field: &str, value: &str| number_within(field, value, 1.0, MOST_ITERATIONS);
     let iterations = row.read(Key::Iteration, count)?;
     let best_effort = row.maybe(Key::BestEffort, |field, value| whole(field, value, 0.0, 1.0))? == Some(1.0);
     let deadline = if best_effort { None } else { Some(row.read(Key::Deadline, time_s)?) };
-    let mut assumed = Vec::new();
     if row.maybe(Key::RealDuration, duration_s)?.is_some_and(|real| real != duration) {
-        assumed
-            .push((row.problem(Key::RealDuration, "real_duration is not duration; duration counts")).into());
+        remarks.push(row.assumed(Key::RealDuration, "real_duration is not duration; duration counts"));
     }
     if row.maybe(Key::RealIteration, count)?.is_some_and(|real| real != iterations) {
-        assumed.push(
-            (row.problem(Key::RealIteration, "real_iteration is not iteration; iteration counts")).into(),
-        );
+        remarks.push(row.assumed(Key::RealIteration, "real_iteration is not iteration; iteration counts"));
     }
     let class = if best_effort { BEST_EFFORT } else { PriorityClass::default() };
     Ok(Draft {
         name: Some(name),
         model: row.text(Key::Model),
         goals: Goals { deadline, class, ..Goals::default() },
-        remarks: assumed,
+        remarks,
         ..Draft::plain(submitted, Parallelism::gang(gpus), Truth::iterating(duration, iterations, gpus))
     })
 }

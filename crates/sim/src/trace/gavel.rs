@@ -10,7 +10,9 @@ use std::sync::Arc;
 use trainyard_sched::model::{GpuTypeId, GpuTypeSet, MoveCost, Parallelism, Span, Time, Wanted};
 
 use super::error::TraceError;
-use super::fields::{MOST_ITERATIONS, Problem, Record, Splitter, gpu_count, number, number_within, time_s};
+use super::fields::{
+    MOST_ITERATIONS, Problem, Record, Remark, Splitter, gpu_count, number, number_within, time_s,
+};
 use super::import::{Draft, Import};
 use super::lines::Lines;
 use super::{Column, Format};
@@ -97,7 +99,7 @@ fn draft<'a>(record: &Record<'a>, places: Places, catalogue: &Catalogue) -> Resu
             None => {
                 let what = "the table has no V100 figure for the objective to refer to; it is left out";
                 let value = record.get(places.objective.unwrap_or_default());
-                draft.remarks.push((Problem::new(what, "objective", value)).into());
+                draft.remarks.push(Remark::assumed(what, "objective", value));
             }
         }
     }

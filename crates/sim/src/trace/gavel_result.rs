@@ -3,13 +3,13 @@
 //! They hold the jobs that went in. Lengths come from a table of throughputs, as for Gavel's traces; how long a job
 //! took in the run in question is not read.
 
+use super::Format;
 use super::error::TraceError;
 use super::fields::{MOST_ITERATIONS, Problem, gpu_count, number_within, time_s};
 use super::gavel::Catalogue;
 use super::import::{Draft, Import};
 use super::lines::Lines;
-use super::rows::{Row, columns, read_rows};
-use super::{Format, header_has};
+use super::rows::{Row, columns};
 
 columns! {
     need {
@@ -29,15 +29,15 @@ columns! {
 pub(crate) const FORMAT: Format = Format {
     name: "gavel-result",
     title: "per-job results of Gavel's simulator, for the jobs in them",
-    columns: COLUMNS,
-    detect: |head| header_has(head.line, NEEDED),
+    columns: TABLE.columns,
+    detect: |head| TABLE.fits(head),
     read,
 };
 
 fn read(lines: &mut Lines<'_>, import: &mut Import<'_>) -> Result<(), TraceError> {
     import.assume("the file is the result of a run; its jobs are read, and their completion times are not");
     let catalogue = Catalogue::of(import);
-    read_rows(lines, import, COLUMNS, NEEDED, |row| draft(row, &catalogue))
+    TABLE.read(lines, import, |row| draft(row, &catalogue))
 }
 
 fn draft<'a>(row: &Row<'a, '_>, catalogue: &Catalogue) -> Result<Draft<'a>, Problem> {

@@ -32,6 +32,8 @@ const STILL_RUNNING_COUNTED: &str =
 pub(crate) struct Draft<'a> {
     /// The job's id in the trace; `None` where rows have no id, and the number of the row stands in.
     pub(crate) name: Option<&'a str>,
+    /// Which part of the job of that name it is, where a trace lists parts; it is added to the name.
+    pub(crate) part: &'a str,
     /// Its owner; empty where the trace does not say.
     pub(crate) tenant: &'a str,
     /// What it trains; empty where the trace does not say.
@@ -42,6 +44,8 @@ pub(crate) struct Draft<'a> {
     pub(crate) shape: Parallelism,
     /// Where it may run.
     pub(crate) wanted: Wanted,
+    /// The acceptable GPU types as the trace names them, where `wanted` does not have them yet.
+    pub(crate) gpu_types: &'a str,
     /// What it is for.
     pub(crate) goals: Goals,
     /// What it really is.
@@ -52,8 +56,12 @@ pub(crate) struct Draft<'a> {
     pub(crate) declared: Option<Declared>,
     /// What moving costs, where the trace says so.
     pub(crate) move_cost: Option<MoveCost>,
+    /// The last moment that the row tells of, if that is after its arrival.
+    pub(crate) seen: Time,
     /// Since when it was running at the end of the trace, which adds to the length in its truth.
     pub(crate) running_since: Option<Time>,
+    /// When it ended, if that may only be where the trace ends: then it is the last moment that the trace tells of.
+    pub(crate) cut: Option<Time>,
     /// What there is to tell of the row.
     pub(crate) remarks: Vec<Remark>,
 }
@@ -63,17 +71,21 @@ impl Draft<'_> {
     pub(crate) fn plain(submitted: Time, shape: Parallelism, truth: Truth) -> Self {
         Self {
             name: None,
+            part: "",
             tenant: "",
             model: "",
             submitted,
             shape,
             wanted: Wanted::default(),
+            gpu_types: "",
             goals: Goals::default(),
             truth,
             iteration: None,
             declared: None,
             move_cost: None,
+            seen: Time::ZERO,
             running_since: None,
+            cut: None,
             remarks: Vec::new(),
         }
     }
@@ -95,6 +107,8 @@ pub(crate) struct Import<'o> {
     shift: bool,
     /// Jobs that were running at the end of the trace: which, and since when.
     running: Vec<(u32, Time)>,
+    /// Jobs that may have been running at the end of the trace: which, and when they ended.
+    cut: Vec<(u32, Time)>,
     /// The latest moment that the trace tells of.
     latest: Time,
     /// The clock by which the times of the trace are told.
@@ -123,6 +137,7 @@ impl<'o> Import<'o> {
             named: false,
             shift: false,
             running: Vec::new(),
+            cut: Vec::new(),
             latest: Time::ZERO,
             clock: None,
         })
@@ -160,12 +175,6 @@ impl<'o> Import<'o> {
         self.report.find(Done::Noted, what, None);
     }
 
-    /// Says that something was assumed about the row at `line`.
-    pub(crate) fn assume_of_row(&mut self, line: u64, problem: Problem) {
-        let place = problem.place(&self.file, line);
-        self.report.find(Done::Assumed, problem.what, Some(place));
-    }
-
     /// Counts a row and keeps it or says why not.
     pub(crate) fn row(&mut self, line: u64, bytes: &[u8], row: Result<Draft<'_>, Problem>) {
         self.report.rows += 1;
@@ -181,7 +190,11 @@ impl<'o> Import<'o> {
     fn keep(&mut self, line: u64, bytes: &[u8], draft: Draft<'_>) {
         let number = self.report.rows;
         self.named |= draft.name.is_some();
-        let name: Arc<str> = draft.name.map_or_else(|| number.to_string().into(), Arc::from);
+        let name: Arc<str> = match draft.name {
+            Some(name) if draft.part.is_empty() => name.into(),
+            Some(name) => format!("{name}/{}", draft.part).into(),
+            None => number.to_string().into(),
+        };
         self.origins.push(Origin {
             name_hash: hash(name.as_bytes()),
             row_hash: hash(bytes),
@@ -192,19 +205,18 @@ impl<'o> Import<'o> {
             let place = problem.place(&self.file, line);
             self.report.find(done, problem.what, Some(place));
         }
-        self.saw(draft.submitted);
+        self.saw(draft.submitted.max(draft.seen));
         if let Some(since) = draft.running_since {
             self.running.push((self.jobs.len() as u32, since));
+        }
+        if let Some(end) = draft.cut {
+            self.cut.push((self.jobs.len() as u32, end));
         }
         let tenant = if draft.tenant.is_empty() { NOBODY } else { draft.tenant };
         let mut truth = draft.truth;
         truth.move_cost = draft.move_cost.unwrap_or(self.options.move_cost);
         if truth.ending == Ending::Censored {
-            let counts = self.options.count_censored;
-            let what = if counts { STILL_RUNNING_COUNTED } else { STILL_RUNNING };
-            let place = Problem::new(what, "", &name).place(&self.file, line);
-            self.report.find(if counts { Done::Assumed } else { Done::Noted }, what, Some(place));
-            truth.ending = if counts { Ending::Completed } else { Ending::Censored };
+            truth.ending = self.still_running(line, &name);
         }
         let job = Job {
             id: JobId(0),
@@ -219,6 +231,15 @@ impl<'o> Import<'o> {
             move_cost: truth.move_cost,
         };
         self.jobs.push((Arc::new(job), truth));
+    }
+
+    /// Tells of a job that was still running when the trace ended, and says what that counts as.
+    fn still_running(&mut self, line: u64, name: &str) -> Ending {
+        let counts = self.options.count_censored;
+        let what = if counts { STILL_RUNNING_COUNTED } else { STILL_RUNNING };
+        let place = Problem::new(what, "", name).place(&self.file, line);
+        self.report.find(if counts { Done::Assumed } else { Done::Noted }, what, Some(place));
+        if counts { Ending::Completed } else { Ending::Censored }
     }
 
     /// A set of GPU types written as `a|b`; the empty word means any.
@@ -293,6 +314,13 @@ impl<'o> Import<'o> {
 
     /// Gives the jobs that were still running the length that was seen of them.
     fn close_running(&mut self) {
+        for (index, end) in std::mem::take(&mut self.cut) {
+            if end == self.latest {
+                let name = Arc::clone(&self.jobs[index as usize].0.name);
+                let ending = self.still_running(self.origins[index as usize].line, &name);
+                self.jobs[index as usize].1.ending = ending;
+            }
+        }
         for (index, since) in std::mem::take(&mut self.running) {
             let (job, truth) = &mut self.jobs[index as usize];
             let ran = self.latest.since(since).max(Span(1));

@@ -1,6 +1,7 @@
 //! Traces: the table of formats and the one way in. What a format's columns mean stands beside its reader; what
 //! happens to rows of any format is in `import`. Formats are recognised by content, never by a file's name.
 
+mod alibaba;
 mod chronus;
 mod duplicates;
 mod elasticflow;
@@ -85,6 +86,10 @@ pub const FORMATS: &[Format] = &[
     rubick::FORMAT,
     tiresias_result::FORMAT,
     gavel_result::FORMAT,
+    alibaba::TASKS,
+    alibaba::PODS,
+    alibaba::INSTANCES,
+    alibaba::SPOT,
     gavel::FORMAT,
     shockwave::FORMAT,
 ];

@@ -116,8 +116,19 @@ impl Repairs {
         value: &str,
         remarks: &mut Vec<Remark>,
     ) -> Result<Span, Problem> {
-        match duration_s(field, value) {
-            Err(problem) if number(field, value).is_ok_and(|seconds| seconds <= 0.0) => {
+        self.duration(field, value, duration_s, remarks)
+    }
+
+    /// A run time above zero in the unit that `read` reads.
+    pub(crate) fn duration(
+        self,
+        field: &str,
+        value: &str,
+        read: impl Fn(&str, &str) -> Result<Span, Problem>,
+        remarks: &mut Vec<Remark>,
+    ) -> Result<Span, Problem> {
+        match read(field, value) {
+            Err(problem) if number(field, value).is_ok_and(|number| number <= 0.0) => {
                 self.mend(problem, "the run time is now a microsecond", remarks)?;
                 Ok(SHORTEST)
             }

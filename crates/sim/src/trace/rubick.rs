@@ -6,12 +6,12 @@
 
 use trainyard_sched::model::{Goals, Parallelism, PriorityClass, Resources};
 
+use super::Format;
 use super::error::TraceError;
 use super::fields::{MOST_ITERATIONS, Problem, duration_s, gpu_count, number_within, time_s, whole};
 use super::import::{Draft, Import};
 use super::lines::Lines;
-use super::rows::{Row, columns, read_rows};
-use super::{Format, header_has};
+use super::rows::{Row, columns};
 use crate::truth::Truth;
 
 const MOST_CPUS: f64 = 1e6;
@@ -40,20 +40,21 @@ columns! {
 pub(crate) const FORMAT: Format = Format {
     name: "rubick",
     title: "workload of Rubick, with execution plans",
-    columns: COLUMNS,
-    detect: |head| header_has(head.line, NEEDED),
+    columns: TABLE.columns,
+    detect: |head| TABLE.fits(head),
     read,
 };
 
 fn read(lines: &mut Lines<'_>, import: &mut Import<'_>) -> Result<(), TraceError> {
     import.assume("a job keeps the execution plan of its row, and its length belongs to that plan");
-    read_rows(lines, import, COLUMNS, NEEDED, draft)
+    TABLE.read(lines, import, draft)
 }
 
 fn draft<'a>(row: &Row<'a, '_>) -> Result<Draft<'a>, Problem> {
     let name = row.filled(Key::Name)?;
     let submitted = row.read(Key::Submit, time_s)?;
-    let duration = row.read(Key::Duration, duration_s)?;
+    let mut remarks = Vec::new();
+    let duration = row.duration(Key::Duration, duration_s, &mut remarks)?;
     let gpus = row.read(Key::Gpus, gpu_count)?;
     check_plan(row, gpus)?;
     let steps = row.read(Key::Steps, |field, value| number_within(field, value, 1.0, MOST_ITERATIONS))?;
@@ -66,6 +67,7 @@ fn draft<'a>(row: &Row<'a, '_>) -> Result<Draft<'a>, Problem> {
         name: Some(name),
         model: row.text(Key::Application),
         goals: Goals { class, ..Goals::default() },
+        remarks,
         ..Draft::plain(submitted, Parallelism::rigid(gpus, worker), Truth::iterating(duration, steps, gpus))
     })
 }

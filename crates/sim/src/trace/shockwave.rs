@@ -9,7 +9,7 @@ use trainyard_sched::model::{Goals, Parallelism};
 
 use super::error::TraceError;
 use super::fields::{
-    MOST_ITERATIONS, Problem, Record, Splitter, duration_s, gpu_count, number_within, time_s,
+    MOST_ITERATIONS, Problem, Record, Remark, Splitter, duration_s, gpu_count, number_within, time_s,
 };
 use super::gavel::{objective, weight};
 use super::import::{Draft, Import};
@@ -58,12 +58,12 @@ fn draft<'a>(record: &Record<'a>) -> Result<Draft<'a>, Problem> {
     record.expect(FIELDS)?;
     let steps = number_within("total steps", record.get(5), 1.0, MOST_ITERATIONS)?;
     let gpus = gpu_count("GPUs", record.get(6))?;
-    let mut assumed = Vec::new();
+    let mut remarks = Vec::new();
     match record.get(7) {
         "static" => {}
         mode @ ("accordion" | "gns") => {
             let what = "the batch size changes while the job trains; that is not modelled";
-            assumed.push((Problem::new(what, "mode", mode)).into());
+            remarks.push(Remark::assumed(what, "mode", mode));
         }
         mode => return Err(Problem::new("mode is none of static, accordion and gns", "mode", mode)),
     }
@@ -75,7 +75,7 @@ fn draft<'a>(record: &Record<'a>) -> Result<Draft<'a>, Problem> {
     Ok(Draft {
         model: record.get(0),
         goals: Goals { weight, deadline, ..Goals::default() },
-        remarks: assumed,
+        remarks,
         ..Draft::plain(submitted, Parallelism::gang(gpus), Truth::iterating(duration, steps, gpus))
     })
 }

@@ -6,12 +6,12 @@
 
 use trainyard_sched::model::Parallelism;
 
+use super::Format;
 use super::error::TraceError;
 use super::fields::{Problem, duration_s, gpu_count, time_s};
 use super::import::{Draft, Import};
 use super::lines::Lines;
-use super::rows::{Row, columns, read_rows};
-use super::{Format, header_has};
+use super::rows::{Row, columns};
 use crate::truth::Truth;
 
 columns! {
@@ -41,8 +41,8 @@ columns! {
 pub(crate) const FORMAT: Format = Format {
     name: "tiresias-result",
     title: "per-job results of the Tiresias simulator or Muri's testbed, for the jobs in them",
-    columns: COLUMNS,
-    detect: |head| header_has(head.line, NEEDED),
+    columns: TABLE.columns,
+    detect: |head| TABLE.fits(head),
     read,
 };
 
@@ -50,7 +50,7 @@ fn read(lines: &mut Lines<'_>, import: &mut Import<'_>) -> Result<(), TraceError
     import.assume(
         "the file is the result of a run; its jobs are read, and jobs that had not ended are not in it",
     );
-    read_rows(lines, import, COLUMNS, NEEDED, draft)
+    TABLE.read(lines, import, draft)
 }
 
 fn draft<'a>(row: &Row<'a, '_>) -> Result<Draft<'a>, Problem> {
@@ -58,15 +58,12 @@ fn draft<'a>(row: &Row<'a, '_>) -> Result<Draft<'a>, Problem> {
     let gpus = row.read(Key::Gpus, gpu_count)?;
     let submitted = row.read(Key::Submit, time_s)?;
     let (start, end) = (row.read(Key::Start, time_s)?, row.read(Key::End, time_s)?);
-    if start < submitted {
-        return Err(row.problem(Key::Start, "start_time is before submit_time"));
-    }
-    if end < start {
-        return Err(row.problem(Key::End, "end_time is before start_time"));
-    }
-    let duration = row.read(Key::Duration, duration_s)?;
+    let mut remarks = Vec::new();
+    row.wait(submitted, (start, Key::Start), &mut remarks)?;
+    row.length(start, (end, Key::End), &mut remarks)?;
+    let duration = row.duration(Key::Duration, duration_s, &mut remarks)?;
     let plain = Draft::plain(submitted, Parallelism::gang(gpus), Truth::lasting(duration, gpus));
-    Ok(Draft { name: Some(name), ..plain })
+    Ok(Draft { name: Some(name), remarks, ..plain })
 }
 
 #[cfg(test)]
