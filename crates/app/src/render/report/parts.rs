@@ -28,7 +28,7 @@ pub(crate) fn parts(figure: &Figure<'_>, names: &[&str], wholes: &[Whole]) -> Ma
         div.parts role="img" aria-label=(figure.alternative) {
             @for whole in wholes {
                 p.name { (whole.name) " " span.soft { (whole.note) } }
-                div.stack { @for (i, part) in shares(whole) {
+                div.stack { @for (i, part) in shares(whole).filter(|(_, part)| *part > 0.0) {
                     i.part.(format!("p{}", i % 8)) style={ "width:" (css_percent(part)) } {
                         @if part >= ROOM_FOR_NUMBER { (format!("{:.0} %", part * 100.0)) }
                     }
