@@ -84,6 +84,11 @@ pub(crate) fn x_ticks(x: &Axis) -> Markup {
     }
 }
 
+/// The caption of a table. It stays in sight when a wide table is moved sideways.
+pub(crate) fn caption(words: &str) -> Markup {
+    html! { caption { span { (words) } } }
+}
+
 /// A part as a length of the style.
 pub(crate) fn percent(part: f64) -> String {
     format!("{}%", (part * 10_000.0).round() / 100.0)

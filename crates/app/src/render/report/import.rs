@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 use trainyard_sim::workload::{Done, Finding, ImportReport};
 
+use super::figure::caption;
 use crate::render::words::{count, percent};
 
 /// What is done about findings, in the order of their weight: a word for the row, a word for the sum, and a class.
@@ -33,7 +34,7 @@ pub(crate) fn import_report(report: &ImportReport) -> Markup {
         } @else {
             div.scroll tabindex="0" role="region" aria-label="What was found in the trace" {
                 table.findings {
-                    caption { "What was found in the trace, and what was done about it" }
+                    (caption("What was found in the trace, and what was done about it"))
                     thead { tr {
                         th scope="col" { "Done" } th scope="col" { "What" }
                         th.num scope="col" { "Times" } @if examples { th scope="col" { "For example" } }

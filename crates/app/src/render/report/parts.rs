@@ -4,7 +4,7 @@
 use maud::{Markup, html};
 
 use super::Figure;
-use super::figure::percent as css_percent;
+use super::figure::{caption, percent as css_percent};
 use crate::render::words::percent;
 
 /// A part narrower than this has no number in it.
@@ -56,7 +56,7 @@ fn table(figure: &Figure<'_>, names: &[&str], wholes: &[Whole]) -> Markup {
             summary { "The numbers" }
             div.scroll tabindex="0" role="region" aria-label={ (figure.title) ", as numbers" } {
                 table.numbers {
-                    caption { (figure.title) }
+                    (caption(figure.title))
                     thead { tr {
                         th scope="col" { "of" }
                         @for name in names { th.num scope="col" { (name) } }

@@ -3,7 +3,7 @@
 
 use maud::{Markup, html};
 
-use super::figure::{colour, percent, tick_marks};
+use super::figure::{caption, colour, percent, tick_marks};
 use super::{Figure, swatch};
 use crate::render::axis::Axis;
 
@@ -75,7 +75,7 @@ fn table(figure: &Figure<'_>, rows: &[RangeRow], titles: [&str; 3], show: impl F
             summary { "The numbers" }
             div.scroll tabindex="0" role="region" aria-label={ (figure.title) ", as numbers" } {
                 table.numbers {
-                    caption { (figure.title) }
+                    (caption(figure.title))
                     thead { tr {
                         th scope="col" { "group" } th scope="col" { "series" }
                         @for title in titles { th.num scope="col" { (title) } }
