@@ -106,14 +106,14 @@ impl Axis {
 
     /// Parts of a whole, from 0 to so much of it.
     pub(crate) fn parts(to: f64, title: &str) -> Self {
-        let step = round_step(to / 4.0);
+        let step = if to == 1.0 { 0.25 } else { round_step(to / 4.0) };
         let to = (to / step - 1e-9).ceil().max(1.0) * step;
         Self::linear(Measure::Part, to, step, title)
     }
 
-    /// Lengths of time, logarithmic, that hold both of these.
+    /// Lengths of time, logarithmic, from a mark that is not longer than the shortest to the longest.
     pub(crate) fn lengths(shortest_s: f64, longest_s: f64, title: &str) -> Self {
-        let from = shortest_s.max(SHORTEST_S);
+        let from = LOG_MARKS_S.into_iter().rfind(|mark| *mark <= shortest_s).unwrap_or(SHORTEST_S);
         let to = longest_s.max(from * 10.0);
         let mut axis = Self {
             measure: Measure::Length,
@@ -206,7 +206,7 @@ mod tests {
     fn marks_are_at_round_numbers() {
         assert_eq!(labels(&Axis::counts(512.0, "")), ["0", "200", "400", "600"]);
         assert_eq!(labels(&Axis::counts(3.0, "")), ["0", "1", "2", "3"]);
-        assert_eq!(labels(&Axis::parts(1.0, "")), ["0 %", "50 %", "100 %"]);
+        assert_eq!(labels(&Axis::parts(1.0, "")), ["0 %", "25 %", "50 %", "75 %", "100 %"]);
         assert_eq!(labels(&Axis::parts(0.07, "")), ["0 %", "2 %", "4 %", "6 %", "8 %"]);
         assert_eq!(labels(&Axis::time(90_000.0, "")), ["0", "6 h", "12 h", "18 h", "1 d"]);
         assert_eq!(labels(&Axis::time(90.0, "")), ["0", "30 s", "1 min", "90 s"]);

@@ -22,7 +22,7 @@ mod tenant_colours;
 mod tenants;
 mod waiters;
 
-pub(crate) use facts::{facts, simulated};
+pub(crate) use facts::simulated;
 pub(crate) use figure::{Figure, legend, swatch};
 pub(crate) use import::import_report;
 pub(crate) use lines::{Curve, lines};

@@ -171,7 +171,8 @@ fn names(trials: &[Trial]) -> Markup {
 fn waiting(trials: &[Trial]) -> Markup {
     let part = Axis::parts(1.0, "of the jobs");
     let lengths = |points: Points| {
-        Axis::lengths(1.0, most(trials, points, |point| point.0), "length of time, logarithmic")
+        let shortest = trials.iter().flat_map(points).map(|point| point.0).fold(f64::INFINITY, f64::min);
+        Axis::lengths(shortest, most(trials, points, |point| point.0), "length of time, logarithmic")
     };
     html! {
         (names(trials))
