@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 
 use crate::strangers;
-use crate::trace::{Splitter, unpacked};
+use crate::trace::{Splitter, shortened, unpacked};
 
 /// A document may be so large, decompressed; the description of ten thousand Kubernetes nodes is about as long.
 const LIMIT_BYTES: u64 = 128 << 20;
@@ -151,9 +151,9 @@ fn bounded(
     Ok(bytes)
 }
 
-/// At most 60 characters of a value, and none that spoils a terminal.
+/// At most 60 characters of a value.
 pub(crate) fn printable(value: &str) -> String {
-    value.chars().take(60).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+    shortened(value, 60)
 }
 
 /// Rows under a header.

@@ -42,6 +42,12 @@ struct Known {
     is: fn(&str) -> bool,
 }
 
+impl Known {
+    fn stranger(&self) -> Stranger {
+        Stranger { what: self.what.to_owned(), why: self.why, instead: self.instead }
+    }
+}
+
 const A_TRACE: &str = "give a list of training jobs as --trace";
 const ITS_TRACE: &str = "give the trace that the run was made from";
 const REQUEST: &str = "a request lasts seconds and has neither a length nor GPUs of its own";
@@ -215,38 +221,44 @@ const KNOWN: &[Known] = &[
 
 /// What a text that begins like this is, if it is not what was asked for.
 pub(crate) fn recognise(head: &str, asked: Asked) -> Option<Stranger> {
-    let known = || KNOWN.iter().find(|known| (known.is)(head));
-    let stranger =
-        |known: &Known| Stranger { what: known.what.to_owned(), why: known.why, instead: known.instead };
-    misplaced(head, asked).or_else(|| known().map(stranger))
+    let known = || KNOWN.iter().find(|known| (known.is)(head)).map(Known::stranger);
+    let machines = (asked != Asked::Cluster).then(|| machines(head)).flatten();
+    let series = || (asked != Asked::Capacity).then(|| series(head)).flatten();
+    let jobs = || (asked != Asked::Jobs).then(|| jobs(head)).flatten();
+    // Any JSON object may be meant as a job of ours, and so it counts for one last; any other list of jobs counts
+    // first, because results of runs are read where they say enough of their jobs.
+    let is_object = head.trim_start().starts_with('{');
+    let rest = || if is_object { known().or_else(jobs) } else { jobs().or_else(known) };
+    machines.or_else(series).or_else(rest)
 }
 
-/// A file that is read, but as something else.
-fn misplaced(head: &str, asked: Asked) -> Option<Stranger> {
-    let job_list = || {
-        (asked != Asked::Jobs).then(|| trace::recognise(head)).flatten().map(|format| Stranger {
-            what: format!("a list of jobs ({})", format.title),
-            why: "it says what is to run and not on which machines",
-            instead: "give it as --trace",
-        })
-    };
-    let nodes = || {
-        let public = cluster::recognise(head).map(|format| format.title);
-        let own = || head.lines().any(|line| line.trim() == "[[nodes]]").then_some("our own format, TOML");
-        (asked != Asked::Cluster).then(|| public.or_else(own)).flatten().map(|title| Stranger {
-            what: format!("a description of machines ({title})"),
-            why: "it says what there is to run on and nothing else",
-            instead: "give it as --cluster",
-        })
-    };
-    let series = || {
-        (asked != Asked::Capacity).then(|| capacity::recognise(head)).flatten().map(|format| Stranger {
-            what: format!("how much capacity there is over time ({})", format.title),
-            why: "it names neither jobs nor machines",
-            instead: "give it as --capacity",
-        })
-    };
-    nodes().or_else(series).or_else(job_list)
+/// A list of jobs.
+fn jobs(head: &str) -> Option<Stranger> {
+    trace::recognise(head).map(|format| Stranger {
+        what: format!("a list of jobs ({})", format.title),
+        why: "it says what is to run and not on which machines",
+        instead: "give it as --trace",
+    })
+}
+
+/// A description of machines.
+fn machines(head: &str) -> Option<Stranger> {
+    let public = cluster::recognise(head).map(|format| format.title);
+    let own = || head.lines().any(|line| line.trim() == "[[nodes]]").then_some("our own format, TOML");
+    public.or_else(own).map(|title| Stranger {
+        what: format!("a description of machines ({title})"),
+        why: "it says what there is to run on and nothing else",
+        instead: "give it as --cluster",
+    })
+}
+
+/// A series of capacity.
+fn series(head: &str) -> Option<Stranger> {
+    capacity::recognise(head).map(|format| Stranger {
+        what: format!("how much capacity there is over time ({})", format.title),
+        why: "it names neither jobs nor machines",
+        instead: "give it as --capacity",
+    })
 }
 
 /// What bytes that are no text are, if they are known.

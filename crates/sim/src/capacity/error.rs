@@ -38,7 +38,7 @@ pub enum CapacityError {
         known: String,
     },
     /// The file is not the JSON that it seems to be. The cause shows the line.
-    #[error("{file}: not the JSON of a spot series")]
+    #[error("{file}:{}: not the JSON of a spot series", .source.line())]
     Json {
         /// The file's name.
         file: String,

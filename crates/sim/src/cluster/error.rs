@@ -50,7 +50,7 @@ pub enum ClusterFileError {
         names: Vec<String>,
     },
     /// The file is not the JSON that it seems to be. The cause shows the line.
-    #[error("{file}: not the JSON of {format}")]
+    #[error("{file}:{}: not the JSON of {format}", .source.line())]
     Json {
         /// The file's name.
         file: String,

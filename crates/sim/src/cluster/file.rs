@@ -12,6 +12,7 @@ use trainyard_sched::model::{
 
 use super::words::NODE_LIMIT;
 use super::{ClusterFileError, Draft};
+use crate::document::printable;
 use crate::physics::Physics;
 use crate::trace::nearest;
 use crate::workload::ImportReport;
@@ -125,7 +126,7 @@ fn check_keys(file: &str, text: &str, table: &DeTable<'_>, path: &str) -> Result
             return Err(ClusterFileError::UnknownKey {
                 file: file.to_owned(),
                 line: text[..key.span().start.min(text.len())].matches('\n').count() + 1,
-                key: name.to_owned(),
+                key: printable(name),
                 place: if path.is_empty() { "the file".to_owned() } else { format!("[{path}]") },
                 hint: nearest(name, known.iter().copied()),
             });

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use trainyard_sched::model::Job;
 
-use super::error::TraceError;
+use super::error::{TraceError, shortened};
 use super::options::OnDuplicate;
 use crate::truth::Truth;
 use crate::workload::{Done, ImportReport};
@@ -85,7 +85,7 @@ impl Rows<'_> {
                 file: self.file.to_owned(),
                 first: self.origins[first].line,
                 second: self.origins[later].line,
-                job: name(later).to_string(),
+                job: shortened(&name(later), 60),
             }),
             OnDuplicate::Suffix => {
                 renamed.push(later);

@@ -284,15 +284,30 @@ pub enum TraceError {
     },
 }
 
+/// A value as a message shows it: cut to `most` characters, and without any that would spoil a terminal.
+pub(crate) fn shortened(value: &str, most: usize) -> String {
+    let shown = value.chars().take(most).map(|c| if c.is_control() { '\u{fffd}' } else { c });
+    let rest = if value.chars().nth(most).is_some() { "..." } else { "" };
+    shown.chain(rest.chars()).collect()
+}
+
+/// The most characters of a list of names in a message.
+pub(crate) const LONGEST_LIST: usize = 600;
+
+/// The longest word that is compared with what is known; comparing takes time and memory by its length.
+const LONGEST_WORD_BYTES: usize = 64;
+
 /// A sentence that names the nearest of `known` to `word`, or all of them.
 pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
+    let short = |name: &&str| word.len().max(name.len()) <= LONGEST_WORD_BYTES;
     let best = known
         .clone()
+        .filter(short)
         .map(|name| (strsim::damerau_levenshtein(word, name), name))
         .min()
         .filter(|(distance, name)| *distance <= 1 + name.len() / 3);
     match best {
         Some((_, name)) => format!("did you mean `{name}`?"),
-        None => format!("known are {}", known.collect::<Vec<_>>().join(", ")),
+        None => format!("known are {}", shortened(&known.collect::<Vec<_>>().join(", "), LONGEST_LIST)),
     }
 }

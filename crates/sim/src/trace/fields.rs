@@ -1,8 +1,10 @@
 //! Fields of a row: splitting, finding columns by name, and reading values with their limits.
 
+use std::collections::BTreeSet;
+
 use trainyard_sched::model::{Span, Time};
 
-use super::error::TraceError;
+use super::error::{LONGEST_LIST, TraceError, shortened};
 use super::lines::Lines;
 use crate::workload::Done;
 
@@ -144,9 +146,9 @@ impl Header {
         let mut splitter = Splitter::default();
         let record = line.text().and_then(|text| splitter.split(text, b',')).map_err(not_text)?;
         let names: Vec<String> = (0..record.len()).map(|i| record.get(i).to_owned()).collect();
-        let repeated = names.iter().enumerate().find(|(i, name)| names[..*i].contains(name));
-        if let Some((_, column)) = repeated {
-            return Err(TraceError::RepeatedColumn { file, line: number, column: column.clone() });
+        let mut seen = BTreeSet::new();
+        if let Some(column) = names.iter().find(|name| !seen.insert(name.as_str())) {
+            return Err(TraceError::RepeatedColumn { file, line: number, column: shortened(column, 60) });
         }
         Ok(Self { names, line: number })
     }
@@ -177,7 +179,7 @@ impl Header {
             file: lines.file().to_owned(),
             line: self.line,
             column,
-            found: self.names.join(", "),
+            found: shortened(&self.names.join(", "), LONGEST_LIST),
         })
     }
 }

@@ -12,7 +12,7 @@ use trainyard_sched::model::{
 };
 
 use super::duplicates::{Origin, Rows, hash};
-use super::error::{TraceError, nearest};
+use super::error::{TraceError, nearest, shortened};
 use super::fields::{Problem, Remark};
 use super::names::Names;
 use super::wall::Clock;
@@ -260,7 +260,7 @@ impl<'o> Import<'o> {
                 }
                 None => {
                     let hint = nearest(&name, self.gpu_types.iter().map(|known| &**known));
-                    let (file, value) = (self.file.clone(), value.to_owned());
+                    let (file, value, name) = (self.file.clone(), shortened(value, 60), shortened(&name, 60));
                     return Err(TraceError::UnknownGpuType { file, line, value, gpu_type: name, hint });
                 }
             };

@@ -38,7 +38,7 @@ pub use write::{WriteError, write_csv};
 
 use crate::strangers::{self, Asked};
 use crate::workload::Workload;
-pub(crate) use error::nearest;
+pub(crate) use error::{nearest, shortened};
 pub(crate) use fields::{Header, Problem, Splitter, time_s};
 use import::Import;
 pub(crate) use import::declare;
@@ -172,16 +172,16 @@ fn recognised(lines: &mut Lines<'_>) -> Result<&'static Format, TraceError> {
             return Err(TraceError::Empty { file });
         }
     };
-    if let Some(format) = FORMATS.iter().find(|format| (format.detect)(&head)) {
-        return Ok(format);
-    }
-    if let Some(stranger) = strangers::recognise(head.text, Asked::Jobs) {
+    let found = FORMATS.iter().find(|format| (format.detect)(&head));
+    // Any JSON object may be meant as a job of ours, so that what is known to be something else comes first.
+    let is_sure = found.is_some() && !head.line.starts_with('{');
+    if !is_sure && let Some(stranger) = strangers::recognise(head.text, Asked::Jobs) {
         return Err(TraceError::NotJobs { file, stranger });
     }
-    Err(TraceError::UnknownFormat {
+    found.ok_or_else(|| TraceError::UnknownFormat {
         file,
         line: head.number,
-        start: head.line.chars().take(60).collect(),
+        start: shortened(head.line, 60),
         known: FORMATS.iter().map(|format| format.name).collect::<Vec<_>>().join(", "),
     })
 }

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
 
-use super::error::{TraceError, nearest};
+use super::error::{LONGEST_LIST, TraceError, nearest, shortened};
 
 /// How much of a file its format is recognised by.
 pub(crate) const HEAD_BYTES: usize = 1 << 16;
@@ -261,7 +261,10 @@ impl<'c, T, F: FnMut(&str, Bytes<'_>) -> Result<T, TraceError>> Choice<'c, T, F>
     fn made(self) -> Result<T, TraceError> {
         let file = self.file.to_owned();
         if self.fitting.len() > 1 {
-            return Err(TraceError::SeveralMembers { file, members: self.fitting.join(", ") });
+            return Err(TraceError::SeveralMembers {
+                file,
+                members: shortened(&self.fitting.join(", "), LONGEST_LIST),
+            });
         }
         self.result.unwrap_or_else(|| {
             let names = self.members.iter().map(String::as_str);
@@ -270,7 +273,10 @@ impl<'c, T, F: FnMut(&str, Bytes<'_>) -> Result<T, TraceError>> Choice<'c, T, F>
                     let hint = nearest(member, names);
                     TraceError::NoSuchMember { file, member: member.to_owned(), hint }
                 }
-                None => TraceError::NoJobList { file, members: names.collect::<Vec<_>>().join(", ") },
+                None => TraceError::NoJobList {
+                    file,
+                    members: shortened(&names.collect::<Vec<_>>().join(", "), LONGEST_LIST),
+                },
             })
         })
     }

@@ -1,6 +1,6 @@
 //! The native format as CSV: a header of known columns in any order, then one row a job.
 
-use super::super::error::{TraceError, nearest};
+use super::super::error::{TraceError, nearest, shortened};
 use super::super::fields::{Header, Splitter};
 use super::super::import::Import;
 use super::super::lines::Lines;
@@ -23,7 +23,7 @@ fn read(lines: &mut Lines<'_>, import: &mut Import<'_>) -> Result<(), TraceError
         return Err(TraceError::UnknownColumn {
             file: lines.file().to_owned(),
             line: header.line(),
-            column: column.clone(),
+            column: shortened(column, 60),
             hint: nearest(column, COLUMNS.iter().map(|column| column.name)),
         });
     }

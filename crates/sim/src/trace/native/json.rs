@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::super::Format;
-use super::super::error::{TraceError, nearest};
+use super::super::error::{TraceError, nearest, shortened};
 use super::super::fields::Problem;
 use super::super::import::Import;
 use super::super::lines::Lines;
@@ -35,7 +35,7 @@ fn read(lines: &mut Lines<'_>, import: &mut Import<'_>) -> Result<(), TraceError
                 return Err(TraceError::UnknownColumn {
                     file,
                     line: line.number,
-                    column: key.clone(),
+                    column: shortened(key, 60),
                     hint: nearest(key, COLUMNS.iter().map(|column| column.name)),
                 });
             };
