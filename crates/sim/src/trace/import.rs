@@ -7,13 +7,13 @@ use rand_distr::{Distribution, StandardNormal};
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::SeedableRng;
 use trainyard_sched::model::{
-    Declared, Goals, GpuTypeId, GpuTypeSet, Job, JobId, ModelId, MoveCost, Parallelism, Seed, Span, TenantId,
-    Time, Wanted,
+    Declared, GPU, Goals, GpuTypeId, GpuTypeSet, Job, JobId, ModelId, MoveCost, Parallelism, Seed, Span,
+    TenantId, Time, Wanted,
 };
 
 use super::duplicates::{Origin, Rows, hash};
 use super::error::{TraceError, nearest, shortened};
-use super::fields::{Problem, Remark};
+use super::fields::{GPU_LIMIT, Problem, Remark};
 use super::names::Names;
 use super::wall::Clock;
 use super::{Declaring, Options};
@@ -178,7 +178,7 @@ impl<'o> Import<'o> {
     /// Counts a row and keeps it or says why not.
     pub(crate) fn row(&mut self, line: u64, bytes: &[u8], row: Result<Draft<'_>, Problem>) {
         self.report.rows += 1;
-        match row {
+        match row.and_then(bounded) {
             Ok(draft) => self.keep(line, bytes, draft),
             Err(problem) => {
                 let place = problem.place(&self.file, line);
@@ -402,6 +402,16 @@ pub(crate) fn declare(job: &mut Job, declaring: Declaring, seed: Seed) {
         }
         Declaring::Absent => job.declared = Declared::default(),
     }
+}
+
+/// Refuses a gang of more GPUs than any job may have.
+fn bounded(draft: Draft<'_>) -> Result<Draft<'_>, Problem> {
+    let gpus = draft.shape.minimum().gpu_milli.div_ceil(GPU);
+    if gpus as f64 <= GPU_LIMIT {
+        return Ok(draft);
+    }
+    let what = format!("the workers together ask for more than {GPU_LIMIT} GPUs");
+    Err(Problem::new(what, "", &gpus.to_string()))
 }
 
 /// What an honest owner declares: the time of one iteration belongs to the smallest gang.
