@@ -38,7 +38,7 @@ pub use write::{WriteError, write_csv};
 
 use crate::strangers::{self, Asked};
 use crate::workload::Workload;
-pub(crate) use error::{nearest, shortened};
+pub(crate) use error::{LONGEST_LIST, nearest, shortened};
 pub(crate) use fields::{Header, Problem, Splitter, time_s};
 use import::Import;
 pub(crate) use import::declare;
