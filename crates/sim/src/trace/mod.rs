@@ -1,19 +1,26 @@
 //! Traces: the table of formats and the one way in. What a format's columns mean stands beside its reader; what
 //! happens to rows of any format is in `import`. Formats are recognised by content, never by a file's name.
 
+mod acme;
 mod duplicates;
 mod elements;
 mod error;
 mod fields;
 mod gavel;
+mod helios;
 mod import;
+mod kubernetes;
 mod lines;
+mod logged;
 mod names;
 mod native;
 mod open;
 mod options;
+mod philly;
+mod sacct;
 mod sia_philly;
 mod sia_workload;
+mod swf;
 mod tiresias;
 mod wall;
 mod write;
@@ -32,7 +39,7 @@ use import::Import;
 pub(crate) use import::declare;
 use lines::Head;
 pub(crate) use lines::Lines;
-use open::{Bytes, Wish, with_file, with_stream};
+use open::{Bytes, HEAD_BYTES, Wish, with_file, with_stream};
 
 /// The largest [`Declaring::Noisy`] spread; a declaration is then off by a factor of thousands.
 pub(crate) const SPREAD_LIMIT: f64 = 10.0;
@@ -60,9 +67,21 @@ pub struct Column {
     pub meaning: &'static str,
 }
 
-/// All formats; the first whose header fits is used.
-pub const FORMATS: &[Format] =
-    &[native::CSV, native::JSON, sia_philly::FORMAT, sia_workload::FORMAT, tiresias::FORMAT, gavel::FORMAT];
+/// All formats; the first that the beginning of a file fits is used.
+pub const FORMATS: &[Format] = &[
+    native::CSV,
+    kubernetes::FORMAT,
+    native::JSON,
+    philly::FORMAT,
+    helios::FORMAT,
+    acme::FORMAT,
+    sacct::FORMAT,
+    sia_philly::FORMAT,
+    sia_workload::FORMAT,
+    tiresias::FORMAT,
+    swf::FORMAT,
+    gavel::FORMAT,
+];
 
 /// Reads a trace from a file, plain or packed: gzip, zstd, or a member of a tar or zip archive.
 pub fn read(path: &Path, options: &Options) -> Result<Workload, TraceError> {
@@ -134,12 +153,16 @@ fn recognised(lines: &mut Lines<'_>) -> Result<&'static Format, TraceError> {
             return Err(TraceError::Empty { file });
         }
     };
-    FORMATS.iter().find(|format| (format.detect)(&head)).ok_or_else(|| TraceError::UnknownFormat {
-        file,
-        line: head.number,
-        start: head.line.chars().take(60).collect(),
-        known: FORMATS.iter().map(|format| format.name).collect::<Vec<_>>().join(", "),
-    })
+    if let Some(format) = FORMATS.iter().find(|format| (format.detect)(&head)) {
+        return Ok(format);
+    }
+    let (line, start) = (head.number, head.line.chars().take(60).collect());
+    if lines.head().len() < HEAD_BYTES {
+        // A fault in a packed file may be why the beginning says nothing.
+        lines.drain()?;
+    }
+    let known = FORMATS.iter().map(|format| format.name).collect::<Vec<_>>().join(", ");
+    Err(TraceError::UnknownFormat { file, line, start, known })
 }
 
 /// The names in a comma-separated header.

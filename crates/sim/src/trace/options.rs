@@ -140,7 +140,8 @@ impl Repairs {
         self.mend(problem, "the wait is taken for zero", remarks)
     }
 
-    fn mend(self, problem: Problem, how: &str, remarks: &mut Vec<Remark>) -> Result<(), Problem> {
+    /// Refuses a row, or tells how it was mended.
+    pub(crate) fn mend(self, problem: Problem, how: &str, remarks: &mut Vec<Remark>) -> Result<(), Problem> {
         if !self.clamp {
             return Err(problem);
         }
