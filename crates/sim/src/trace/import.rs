@@ -180,7 +180,10 @@ impl<'o> Import<'o> {
     /// Counts a row and keeps it or says why not.
     pub(crate) fn row(&mut self, line: u64, bytes: &[u8], row: Result<Draft<'_>, Problem>) {
         self.report.rows += 1;
-        match row {
+        let chosen = row.and_then(|mut draft| {
+            self.options.preset.map_or(Ok(()), |preset| preset.apply(&mut draft)).map(|()| draft)
+        });
+        match chosen {
             Ok(draft) => self.keep(line, bytes, draft),
             Err(problem) => {
                 let place = problem.place(&self.file, line);

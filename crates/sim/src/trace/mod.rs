@@ -29,7 +29,7 @@ use std::io::Read;
 use std::path::Path;
 
 pub use error::TraceError;
-pub use options::{Declaring, OnDuplicate, Options, Repairs};
+pub use options::{Declaring, OnDuplicate, Options, Preset, Repairs};
 pub use write::{WriteError, write_csv};
 
 use crate::workload::Workload;
