@@ -56,13 +56,6 @@ pub(crate) struct Remark {
     pub(crate) problem: Problem,
 }
 
-impl From<Problem> for Remark {
-    /// Something that had to be assumed.
-    fn from(problem: Problem) -> Self {
-        Self { done: Done::Assumed, problem }
-    }
-}
-
 impl Remark {
     /// Something had to be assumed.
     pub(crate) fn assumed(what: impl Into<String>, field: &str, value: &str) -> Self {

@@ -7,13 +7,13 @@ use rand_distr::{Distribution, StandardNormal};
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::SeedableRng;
 use trainyard_sched::model::{
-    Declared, Goals, GpuTypeId, GpuTypeSet, Job, JobId, ModelId, MoveCost, Parallelism, Seed, Span, TenantId,
-    Time, Wanted,
+    Declared, GPU, Goals, GpuTypeId, GpuTypeSet, Job, JobId, ModelId, MoveCost, Parallelism, Seed, Span,
+    TenantId, Time, Wanted,
 };
 
 use super::duplicates::{Origin, Rows, hash};
 use super::error::{TraceError, nearest, shortened};
-use super::fields::{Problem, Remark};
+use super::fields::{GPU_LIMIT, Problem, Remark};
 use super::names::Names;
 use super::wall::Clock;
 use super::{Declaring, Options};
@@ -200,6 +200,7 @@ impl<'o> Import<'o> {
         let chosen = row.and_then(|mut draft| {
             self.options.preset.map_or(Ok(()), |preset| preset.apply(&mut draft)).map(|()| draft)
         });
+        let chosen = chosen.and_then(bounded);
         match chosen {
             Ok(draft) => self.keep(line, bytes, draft),
             Err(problem) => {
@@ -424,6 +425,16 @@ pub(crate) fn declare(job: &mut Job, declaring: Declaring, seed: Seed) {
         }
         Declaring::Absent => job.declared = Declared::default(),
     }
+}
+
+/// Refuses a gang of more GPUs than any job may have.
+fn bounded(draft: Draft<'_>) -> Result<Draft<'_>, Problem> {
+    let gpus = draft.shape.minimum().gpu_milli.div_ceil(GPU);
+    if gpus as f64 <= GPU_LIMIT {
+        return Ok(draft);
+    }
+    let what = format!("the workers together ask for more than {GPU_LIMIT} GPUs");
+    Err(Problem::new(what, "", &gpus.to_string()))
 }
 
 /// What an honest owner declares: the time of one iteration belongs to the smallest gang.
