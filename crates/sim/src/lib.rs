@@ -8,6 +8,7 @@ pub mod faults;
 pub mod generate;
 mod occupancy;
 pub mod physics;
+pub mod resample;
 mod running;
 pub mod simulate;
 pub mod trace;
