@@ -1,11 +1,17 @@
 //! Settings: from arguments to everything that a run depends on. Runs nothing.
 
 mod inputs;
+mod machines;
+mod metric;
 mod policy;
 mod run_file;
+mod stock;
 mod words;
 
-pub(crate) use inputs::{InputArguments, Inputs};
+pub(crate) use inputs::{InputArguments, Inputs, Variation};
+pub(crate) use machines::{Addition, MachineChange, NodeKind, Removal};
+pub(crate) use metric::{Better, METRICS, Metric, Requirement, Unit, find_reproducible};
 pub(crate) use policy::{PolicyChoice, parse_policies, parse_policy};
 pub(crate) use run_file::{Ended, RunFile};
-pub(crate) use words::{ArgumentError, FaultsWord, Requirement, Threads};
+pub(crate) use stock::Stock;
+pub(crate) use words::{ArgumentError, FaultsWord, LoadWord, Threads, load_factor};

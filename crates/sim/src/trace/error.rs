@@ -169,7 +169,7 @@ pub enum TraceError {
 }
 
 /// A sentence that names the nearest of `known` to `word`, or all of them.
-pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
+pub fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
     let best = known
         .clone()
         .map(|name| (strsim::damerau_levenshtein(word, name), name))

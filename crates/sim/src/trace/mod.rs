@@ -18,13 +18,12 @@ use std::sync::Arc;
 
 use trainyard_sched::model::{MoveCost, Seed, Tenants, Time};
 
-pub use error::TraceError;
+pub use error::{TraceError, nearest};
 pub use write::{WriteError, write_csv};
 
 use crate::cluster::ClusterFile;
 use crate::physics::ThroughputTable;
 use crate::workload::Workload;
-pub(crate) use error::nearest;
 pub(crate) use fields::{Header, Problem, Splitter, time_s};
 use import::Import;
 pub(crate) use import::declare;
