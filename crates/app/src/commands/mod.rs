@@ -6,6 +6,7 @@ mod policies;
 mod replay;
 mod run;
 mod trace;
+mod whatif;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -23,7 +24,7 @@ const EXIT_CODES: &str = "Exit codes:
   2  wrong usage or bad input
   3  finished, but rows of the trace were left out or repaired (only with --strict)
   4  the backend is not available
-  5  finished, but a bound given with --require was missed
+  5  finished, but a bound given with --require or --until was missed
 
 Data goes to standard output, everything else to standard error.";
 
@@ -58,6 +59,9 @@ enum Command {
     /// Simulate several policies on the same input and compare them.
     #[command(after_help = EXIT_CODES)]
     Compare(compare::CompareArguments),
+    /// Tell what other machines, another load or another policy would change.
+    #[command(name = "whatif", after_help = EXIT_CODES)]
+    WhatIf(Box<whatif::WhatIfArguments>),
     /// List the policies, or show one with its parameters.
     Policies(policies::PoliciesArguments),
     /// Make or look at traces.
@@ -98,6 +102,7 @@ pub(crate) fn perform(arguments: Arguments) -> Result<Ending, Failure> {
         None => compare::busy_day(output),
         Some(Command::Run(given)) => run::perform(&given, output),
         Some(Command::Compare(given)) => compare::perform(&given, output),
+        Some(Command::WhatIf(given)) => whatif::perform(&given, output),
         Some(Command::Policies(given)) => policies::perform(&given, output),
         Some(Command::Trace(command)) => trace::perform(&command, output),
         Some(Command::Replay(given)) => replay::perform(&given, output),

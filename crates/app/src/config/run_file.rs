@@ -7,7 +7,7 @@ use trainyard_sim::physics::Physics;
 use super::{Inputs, PolicyChoice};
 
 /// The version of this program.
-const PROGRAM: &str = concat!("trainyard ", env!("CARGO_PKG_VERSION"));
+pub(crate) const PROGRAM: &str = concat!("trainyard ", env!("CARGO_PKG_VERSION"));
 
 /// The file.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -65,6 +65,12 @@ pub(crate) enum ArgumentError {
         /// What was given.
         fraction: String,
     },
+    /// A question without a change.
+    #[error(
+        "nothing is changed; say what to look at, such as --add 4x8:h100, --remove k80, --load 1.5x, --policy srtf, or \
+         --until 'p95_wait<1h' --grow 8:h100"
+    )]
+    NothingAsked,
     /// Machines that are not understood or not there, in words.
     #[error("{0}")]
     Machines(String),

@@ -1,14 +1,21 @@
 //! Results as people read them: tables, sentences, charts, pages. Computes nothing but what it shows.
 
 mod chart;
+mod figure;
 mod inspection;
 mod report;
 mod sentence;
 mod table;
+mod whatif;
+mod whatif_page;
+mod whatif_sentences;
 mod words;
 
 pub(crate) use inspection::inspection_text;
 pub(crate) use report::report_page;
 pub(crate) use sentence::sentence;
 pub(crate) use table::{Align, COLUMNS, best_rows, comparison_table, plain_table, summary_table};
+pub(crate) use whatif::whatif_text;
+pub(crate) use whatif_page::whatif_page;
+pub(crate) use whatif_sentences::whatif_sentences;
 pub(crate) use words::short_value;

@@ -4,10 +4,10 @@ use trainyard_sched::model::Seed;
 
 /// How often replicates are drawn again. The ends of a 95 % interval then move by some per cent of its width when the
 /// seed changes, less than replicates themselves move them.
-pub(crate) const RESAMPLES: usize = 2000;
+pub(super) const RESAMPLES: usize = 2000;
 
 /// The values of a statistic on replicates that are drawn again, sorted. The statistic is given positions below `count`.
-pub(crate) fn resampled(count: usize, seed: Seed, statistic: impl Fn(&[usize]) -> f64) -> Vec<f64> {
+pub(super) fn resampled(count: usize, seed: Seed, statistic: impl Fn(&[usize]) -> f64) -> Vec<f64> {
     let seed = seed.branch("bootstrap");
     let mut chosen = vec![0; count];
     let mut values: Vec<f64> = (0..RESAMPLES)

@@ -2,7 +2,7 @@
 //! functions on plain numbers; knows nothing of clusters.
 //!
 //! Intervals are percentile intervals of the bootstrap (Efron and Tibshirani, An Introduction to the Bootstrap, 1993,
-//! chapter 13): the replicates are drawn again, with replacement, [`RESAMPLES`] times, and the interval holds the middle
+//! chapter 13): the replicates are drawn again, with replacement, [`bootstrap::RESAMPLES`] times, and the interval holds the middle
 //! part of the means. With few replicates it is too narrow; from one replicate there is none. A replicate without a
 //! number (an unstable run has no mean) is never left out in silence: then there is no mean at all, because a mean
 //! over the replicates that went well would flatter.
@@ -12,7 +12,7 @@ mod bootstrap;
 use serde::{Deserialize, Serialize};
 use trainyard_sched::model::Seed;
 
-pub(crate) use bootstrap::{RESAMPLES, resampled};
+use bootstrap::resampled;
 
 /// From so many replicates on the intervals may be taken at their word.
 pub(crate) const ENOUGH_REPLICATES: usize = 5;
