@@ -6,6 +6,7 @@ mod metric;
 mod policy;
 mod run_file;
 mod stock;
+mod sweep_file;
 mod words;
 
 pub(crate) use inputs::{InputArguments, Inputs, Variation};
@@ -14,4 +15,5 @@ pub(crate) use metric::{Better, METRICS, Metric, Requirement, Unit, find_reprodu
 pub(crate) use policy::{PolicyChoice, parse_policies, parse_policy};
 pub(crate) use run_file::{Ended, PROGRAM, RunFile};
 pub(crate) use stock::Stock;
+pub(crate) use sweep_file::{Cell, Factor, Setting, SweepFile, SweepFileError};
 pub(crate) use words::{ArgumentError, FaultsWord, LoadWord, Threads, load_factor};
