@@ -5,6 +5,7 @@ mod docs;
 mod policies;
 mod replay;
 mod run;
+mod sweep;
 mod trace;
 mod whatif;
 
@@ -62,6 +63,9 @@ enum Command {
     /// Tell what other machines, another load or another policy would change.
     #[command(name = "whatif", after_help = EXIT_CODES)]
     WhatIf(Box<whatif::WhatIfArguments>),
+    /// Run all combinations of the factors of a file, and compare them seed by seed.
+    #[command(after_help = EXIT_CODES)]
+    Sweep(sweep::SweepArguments),
     /// List the policies, or show one with its parameters.
     Policies(policies::PoliciesArguments),
     /// Make or look at traces.
@@ -103,6 +107,7 @@ pub(crate) fn perform(arguments: Arguments) -> Result<Ending, Failure> {
         Some(Command::Run(given)) => run::perform(&given, output),
         Some(Command::Compare(given)) => compare::perform(&given, output),
         Some(Command::WhatIf(given)) => whatif::perform(&given, output),
+        Some(Command::Sweep(given)) => sweep::perform(&given, output),
         Some(Command::Policies(given)) => policies::perform(&given, output),
         Some(Command::Trace(command)) => trace::perform(&command, output),
         Some(Command::Replay(given)) => replay::perform(&given, output),

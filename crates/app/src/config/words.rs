@@ -65,6 +65,11 @@ pub(crate) enum ArgumentError {
         /// What was given.
         fraction: String,
     },
+    /// A file that this program cannot write.
+    #[error(
+        "--parquet: this program was built without it; build it with `cargo build --release --features parquet`"
+    )]
+    NoParquet,
     /// A question without a change.
     #[error(
         "nothing is changed; say what to look at, such as --add 4x8:h100, --remove k80, --load 1.5x, --policy srtf, or \

@@ -6,6 +6,7 @@ mod journal;
 mod measure;
 mod replicates;
 mod stopwatch;
+pub(crate) mod sweep;
 mod trial;
 pub(crate) mod whatif;
 
