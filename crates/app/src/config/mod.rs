@@ -15,5 +15,5 @@ pub(crate) use metric::{Better, METRICS, Metric, Requirement, Unit};
 pub(crate) use policy::{PolicyChoice, parse_policies, parse_policy};
 pub(crate) use run_file::{Ended, PROGRAM, RunFile};
 pub(crate) use stock::Stock;
-pub(crate) use sweep_file::{Cell, Setting, SweepFile, SweepFileError};
+pub(crate) use sweep_file::{Cell, Factor, Setting, SweepFile, SweepFileError};
 pub(crate) use words::{ArgumentError, FaultsWord, LoadWord, Threads, load_factor};

@@ -84,6 +84,14 @@ impl Estimate {
         Self { mean, interval_80: interval(80.0), interval_95: interval(95.0), replicates, absent }
     }
 
+    /// Whether the number is above zero: with a certainty of 95 %, or, where there is only one replicate, in that one.
+    pub(crate) fn is_gain(&self) -> bool {
+        match self.interval_95 {
+            Some(interval) => interval.low > 0.0,
+            None => self.replicates == 1 && self.mean.is_some_and(|mean| mean > 0.0),
+        }
+    }
+
     /// Whether the sign of the number is certain at 95 %.
     pub(crate) fn is_certain(&self) -> bool {
         self.interval_95.is_some_and(Interval::excludes_zero)

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::store::{Record, sha256, sha256_of_file, write_whole};
 use super::{MANIFEST, Sweep};
-use crate::config::{PROGRAM, Setting};
+use crate::config::{Factor, PROGRAM, Setting};
 use crate::failure::Failure;
 
 /// The file.
@@ -20,9 +20,9 @@ struct Manifest {
     /// SHA-256 of the file of the sweep.
     sweep_sha256: String,
     /// Settings that all runs have in common.
-    fixed: Vec<(String, String)>,
+    fixed: Vec<String>,
     /// Factors with their levels.
-    factors: Vec<(String, Vec<String>)>,
+    factors: Vec<Levels>,
     /// The seeds; the first belongs to the trace as it is.
     seeds: Vec<u64>,
     /// Whether the other seeds draw other traces.
@@ -35,11 +35,19 @@ struct Manifest {
     results: BTreeMap<String, String>,
 }
 
+/// A factor with its levels.
+#[derive(Debug, Serialize, Deserialize)]
+struct Levels {
+    name: String,
+    levels: Vec<String>,
+}
+
 /// Writes it.
 pub(super) fn write(sweep: &Sweep, records: &[Record], out: &Path, results: &[&str]) -> Result<(), Failure> {
     let file = &sweep.file;
-    let pair = |setting: &Setting| (setting.name.clone(), setting.value.clone());
+    let said = |setting: &Setting| format!("{} = {}", setting.name, setting.value);
     let levels = |levels: &[Setting]| levels.iter().map(|level| level.value.clone()).collect();
+    let factor = |factor: &Factor| Levels { name: factor.name.clone(), levels: levels(&factor.levels) };
     let mut hashes = BTreeMap::new();
     for name in results {
         hashes.insert((*name).to_owned(), sha256_of_file(&out.join(name))?);
@@ -48,8 +56,8 @@ pub(super) fn write(sweep: &Sweep, records: &[Record], out: &Path, results: &[&s
         program: PROGRAM.to_owned(),
         title: file.title.clone(),
         sweep_sha256: sha256(file.text.as_bytes()),
-        fixed: file.fixed.iter().map(pair).collect(),
-        factors: file.factors.iter().map(|factor| (factor.name.clone(), levels(&factor.levels))).collect(),
+        fixed: file.fixed.iter().map(said).collect(),
+        factors: file.factors.iter().map(factor).collect(),
         seeds: file.seeds.clone(),
         resample: file.resample,
         inputs: sweep.files.clone(),

@@ -150,7 +150,7 @@ impl Comparison<'_> {
             self.waited_more(|run| run.waited_s / 3600.0).iter().map(|more| more.map(|more| -more)).collect();
         let seed = self.seed.branch("cost");
         let removed = Estimate::of(&less, seed);
-        let is_removed = more_gpus > 0.0 && removed.interval_95.is_some_and(|interval| interval.low > 0.0);
+        let is_removed = more_gpus > 0.0 && removed.is_gain();
         let in_all = Estimate::of(&costs, seed).mean?;
         let per_hour_of_waiting = is_removed.then(|| Estimate::of_ratio(&costs, &less, seed));
         Some(Cost { per_gpu_hour, in_all, per_hour_of_waiting })
@@ -170,8 +170,7 @@ fn shares(worlds: &[World], runs: &[Vec<Measured>], seed: Seed) -> Vec<Share> {
         for (machines, with_machines) in of_kind(Kind::Add) {
             let whole = gain(with_machines);
             let gained = Estimate::of(&whole, seed);
-            let alone = gained.replicates == 1 && gained.mean.is_some_and(|mean| mean > 0.0);
-            if !alone && gained.interval_95.is_none_or(|interval| interval.low <= 0.0) {
+            if !gained.is_gain() {
                 continue;
             }
             all.extend(of_kind(Kind::Policy).map(|(policy, with_policy)| Share {

@@ -80,8 +80,21 @@ pub(crate) fn answer(
     tick: &(dyn Fn() + Sync),
 ) -> Result<(Answer, Inputs), Failure> {
     let mut context = Context { question, stock: Stock::default(), replicates: 1, tick };
-    let worlds = worlds(question);
+    let mut worlds = worlds(question);
     let today = context.inputs(&worlds[0], 0)?;
+    // To replace all machines by others is a fair question; what would be in between is none.
+    let leaves_some = |world: &World| {
+        let changed = context.machines(world).apply(&today.cluster);
+        world.kind != Kind::Remove || !changed.is_ok_and(|changed| changed.cluster.nodes.is_empty())
+    };
+    let count = worlds.len();
+    worlds.retain(leaves_some);
+    let all_gone = worlds.len() < count && !worlds.iter().any(|world| world.kind == Kind::Together);
+    if all_gone {
+        return Err(
+            ArgumentError::Machines("--remove leaves no machines; add others with --add".to_owned()).into()
+        );
+    }
     let varies = what_varies(&question.inputs, &today);
     context.replicates = match (varies.is_empty(), question.replicates) {
         (true, _) => 1,
@@ -165,6 +178,11 @@ impl Context<'_> {
         let question = self.question;
         let grown = question.goal.iter().map(|goal| goal.node.gpu_type.clone());
         question.add.iter().flat_map(Addition::gpu_types).chain(grown).collect()
+    }
+
+    fn machines(&self, world: &World) -> MachineChange {
+        let known_types = self.known_types();
+        MachineChange { known_types, added: world.add.clone(), removed: world.remove.clone() }
     }
 
     /// The inputs of a replicate of a world.
