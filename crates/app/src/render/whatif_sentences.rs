@@ -42,7 +42,7 @@ fn change(scenario: &Scenario) -> String {
     let parts = ["avg_jct_s", "p95_wait_s"].map(|key| {
         let name = match key {
             "avg_jct_s" => "the mean completion time",
-            _ => "the time that 95 % of the jobs wait no longer than",
+            _ => "the wait that 95 % of the jobs keep below",
         };
         moved(name, scenario.figure(key))
     });
@@ -100,15 +100,15 @@ fn waiting(scenario: &Scenario) -> Option<String> {
     if !by.is_certain() && by.interval_95.is_some() || mean == 0.0 {
         return None;
     }
-    let (verb, more) = if mean < 0.0 { ("gains", "shorter") } else { ("loses", "longer") };
+    let (verb, more) = if mean < 0.0 { ("gains", "less") } else { ("loses", "more") };
     let around = by.interval_95.map_or_else(String::new, |interval| {
         let mut ends = [interval.low.abs(), interval.high.abs()];
         ends.sort_by(f64::total_cmp);
         format!(" ({} to {})", hours(ends[0]), hours(ends[1]))
     });
     Some(format!(
-        "That {verb} {} GPU-hours{around}: jobs wait {} hours {more} together, each hour counted once for each GPU of \
-         the job.",
+        "That {verb} {} GPU-hours{around}: jobs wait {} hours {more} in all, and each hour counts once for each GPU \
+         that the job waits for.",
         hours(mean.abs()),
         hours(jobs.abs())
     ))

@@ -198,6 +198,13 @@ fn assumptions(context: &Context<'_>, today: &Inputs) -> Vec<String> {
                 .to_owned(),
         });
     }
+    if !question.policies.is_empty() {
+        let (save_s, load_s) = (question.inputs.save_s, question.inputs.load_s);
+        all.push(format!(
+            "Stopping a job takes {save_s} s and starting it again {load_s} s where the trace does not say; policies that \
+             stop jobs look better the less it is (--save-s, --load-s)."
+        ));
+    }
     let grown = question.goal.iter().map(|goal| goal.node.gpu_type.clone());
     let types: BTreeSet<String> =
         question.add.iter().flat_map(crate::config::Addition::gpu_types).chain(grown).collect();
