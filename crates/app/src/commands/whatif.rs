@@ -113,13 +113,13 @@ pub(super) fn perform(given: &WhatIfArguments, output: Output) -> Result<Ending,
     bar.finish_and_clear();
     let (mut found, inputs) = found?;
     found.sentences = whatif_sentences(&found);
-    say_findings(inputs.report());
+    inputs.reports().for_each(say_findings);
     std::fs::create_dir_all(&given.out).map_err(Failure::file("make the folder", &given.out))?;
     write_json(&given.out.join(ANSWER), &found)?;
     write_text(&given.out.join(REPORT), &whatif_page(&inputs, &found))?;
     print(output, &found, whatif_text)?;
     say(&format!("The answer is in {}; open {REPORT} there to see it.", given.out.display()));
-    if given.today.0.strict && inputs.has_blemishes() {
+    if given.today.0.reading.strict && inputs.has_blemishes() {
         say("rows of the trace were left out or repaired, and --strict was given");
         return Ok(Ending::Blemished);
     }

@@ -7,6 +7,7 @@ mod policy;
 mod run_file;
 mod stock;
 mod sweep_file;
+mod trace_arguments;
 mod words;
 
 pub(crate) use inputs::{InputArguments, Inputs, Variation};
@@ -16,4 +17,5 @@ pub(crate) use policy::{PolicyChoice, parse_policies, parse_policy};
 pub(crate) use run_file::{Ended, PROGRAM, RunFile};
 pub(crate) use stock::Stock;
 pub(crate) use sweep_file::{Cell, Factor, Setting, SweepFile, SweepFileError};
+pub(crate) use trace_arguments::{PIPE, TraceArguments};
 pub(crate) use words::{ArgumentError, FaultsWord, LoadWord, Threads, load_factor};

@@ -16,6 +16,14 @@ pub(crate) enum ArgumentError {
         /// What was given.
         value: String,
     },
+    /// No renaming of a GPU type.
+    #[error(
+        "`{value}` renames no GPU type; write the name in the trace and the name it stands for: H900=H100"
+    )]
+    Renaming {
+        /// What was given.
+        value: String,
+    },
     /// No declaration.
     #[error("`{value}` is no way to declare; write exact, noisy:0.3 or absent")]
     Declared {
@@ -70,6 +78,9 @@ pub(crate) enum ArgumentError {
         "--parquet: this program was built without it; build it with `cargo build --release --features parquet`"
     )]
     NoParquet,
+    /// Standard input, where the trace is read several times.
+    #[error("--trace -: the trace is read several times; write it to a file first")]
+    PipedTrace,
     /// A question without a change.
     #[error(
         "nothing is changed; say what to look at, such as --add 4x8:h100, --remove k80, --load 1.5x, --policy srtf, or \

@@ -68,7 +68,7 @@ pub(crate) fn measure(inputs: Inputs, policy: &PolicyChoice) -> Result<Measured,
     let metrics = finished.metrics;
     let summary = Summary { policy: policy.label(), ..metrics.summary(finished.ended) };
     let (decide_us_p50, decide_us_p99) = times.percentiles_us();
-    let done = || metrics.rows().filter(|row| row.ended.is_some() && row.started.is_some());
+    let done = || metrics.rows().filter(|row| row.is_completed());
     Ok(Measured {
         waited_s: done().map(JobRow::wait_s).sum(),
         waited_gpu_s: done().map(|row| row.gpus * row.wait_s()).sum(),
@@ -82,7 +82,7 @@ pub(crate) fn measure(inputs: Inputs, policy: &PolicyChoice) -> Result<Measured,
 
 fn teams(metrics: &Metrics, tenants: &Tenants, unstable: bool) -> Vec<TeamWaits> {
     let mut waits = vec![Vec::new(); tenants.len()];
-    for row in metrics.rows().filter(|row| row.ended.is_some() && row.started.is_some()) {
+    for row in metrics.rows().filter(|row| row.is_completed()) {
         if let Some(waits) = waits.get_mut(row.tenant.index()) {
             waits.push(row.wait_s());
         }

@@ -1,10 +1,12 @@
-//! Results as people read them: tables, sentences, charts, pages. Computes nothing but what it shows.
+//! Results as people read them: tables, sentences, pages. Computes nothing but what it shows.
 
-mod chart;
+mod axis;
+mod cluster;
 mod figure;
 mod inspection;
 mod report;
 mod sentence;
+mod svg;
 mod sweep;
 mod sweep_page;
 mod table;
@@ -13,6 +15,7 @@ mod whatif_page;
 mod whatif_sentences;
 mod words;
 
+pub(crate) use cluster::cluster_text;
 pub(crate) use inspection::inspection_text;
 pub(crate) use report::report_page;
 pub(crate) use sentence::sentence;

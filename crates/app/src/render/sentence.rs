@@ -2,7 +2,7 @@
 
 use trainyard_sched::metrics::Summary;
 
-use super::words::duration;
+use super::words::{duration, list};
 
 /// Policies that are told nothing about how long jobs run, where a reader may think otherwise.
 const TOLD_NOTHING: [&str; 1] = ["tiresias"];
@@ -94,14 +94,6 @@ fn alone(one: &Summary) -> String {
     format!(
         "Under {policy}, {completed} of {jobs} jobs came to an end{took}; {used:.0} % of the GPU time was used."
     )
-}
-
-fn list(names: &[&str]) -> String {
-    match names {
-        [] => String::new(),
-        [one] => (*one).to_owned(),
-        [rest @ .., last] => format!("{} and {last}", rest.join(", ")),
-    }
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ pub(crate) const FORMAT: Format = Format {
         Column { name: "num_replicas", meaning: "GPUs of the gang" },
         Column { name: "batch_size", meaning: "samples of one iteration over all GPUs" },
     ],
-    detect: |head| header_has(head, &["name", "time", "application", "num_replicas", "batch_size"]),
+    detect: |head| header_has(head.line, &["name", "time", "application", "num_replicas", "batch_size"]),
     read,
 };
 

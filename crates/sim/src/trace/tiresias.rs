@@ -7,10 +7,10 @@
 use trainyard_sched::model::Parallelism;
 
 use super::error::TraceError;
-use super::fields::{Header, Problem, Record, Splitter, duration_s, gpu_count, time_s};
+use super::fields::{Header, Problem, Record, Splitter, gpu_count, time_s};
 use super::import::{Draft, Import};
 use super::lines::Lines;
-use super::{Column, Format, header_has, header_names};
+use super::{Column, Format, Repairs, header_has, header_names};
 use crate::truth::Truth;
 
 /// The entry of the table of formats.
@@ -32,7 +32,8 @@ pub(crate) const FORMAT: Format = Format {
     ],
     detect: |head| {
         let known = |name: String| FORMAT.columns.iter().any(|column| column.name == name);
-        header_has(head, &["job_id", "num_gpu", "submit_time", "duration"]) && header_names(head).all(known)
+        header_has(head.line, &["job_id", "num_gpu", "submit_time", "duration"])
+            && header_names(head.line).all(known)
     },
     read,
 };
@@ -56,16 +57,17 @@ fn read(lines: &mut Lines<'_>, import: &mut Import<'_>) -> Result<(), TraceError
         duration: header.need(lines, "duration")?,
         model: header.find("model_name"),
     };
+    let repairs = import.options.repairs;
     let mut splitter = Splitter::default();
     while let Some(line) = lines.next()? {
         let row = line.text().and_then(|text| splitter.split(text, b','));
-        let draft = row.and_then(|record| draft(&record, &columns));
+        let draft = row.and_then(|record| draft(&record, &columns, repairs));
         import.row(line.number, line.bytes, draft);
     }
     Ok(())
 }
 
-fn draft<'a>(record: &Record<'a>, columns: &Columns) -> Result<Draft<'a>, Problem> {
+fn draft<'a>(record: &Record<'a>, columns: &Columns, repairs: Repairs) -> Result<Draft<'a>, Problem> {
     record.expect(columns.count)?;
     let name = record.get(columns.job_id);
     if name.is_empty() {
@@ -73,10 +75,11 @@ fn draft<'a>(record: &Record<'a>, columns: &Columns) -> Result<Draft<'a>, Proble
     }
     let gpus = gpu_count("num_gpu", record.get(columns.gpus))?;
     let submitted = time_s("submit_time", record.get(columns.submitted))?;
-    let duration = duration_s("duration", record.get(columns.duration))?;
+    let mut remarks = Vec::new();
+    let duration = repairs.duration_s("duration", record.get(columns.duration), &mut remarks)?;
     let model = columns.model.map_or("", |column| record.get(column));
     let plain = Draft::plain(submitted, Parallelism::gang(gpus), Truth::lasting(duration, gpus));
-    Ok(Draft { name: Some(name), model, ..plain })
+    Ok(Draft { name: Some(name), model, remarks, ..plain })
 }
 
 #[cfg(test)]

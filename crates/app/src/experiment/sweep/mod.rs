@@ -56,7 +56,8 @@ impl Sweep {
         let cells = file.cells()?;
         let mut files = BTreeMap::new();
         for setting in cells.iter().flat_map(|cell| &cell.settings) {
-            let path = Path::new(&setting.value);
+            // What a file does not say may be added behind it: `spot.json?gpus=8`.
+            let path = Path::new(setting.value.split('?').next().unwrap_or_default());
             if !files.contains_key(&setting.value) && path.is_file() {
                 files.insert(setting.value.clone(), sha256_of_file(path)?);
             }
@@ -122,7 +123,7 @@ impl Sweep {
         }
         let inputs = self.inputs(stock, cell, position)?;
         let blemished = |done| matches!(done, Done::Dropped | Done::Repaired);
-        let findings = inputs.report().findings.iter();
+        let findings = inputs.reports().flat_map(|report| &report.findings);
         let blemishes = findings.filter(|finding| blemished(finding.done)).map(|finding| finding.count).sum();
         let run = measure(inputs, &self.cells[cell].policy)?;
         let record = Record { identity, summary: run.summary, blemishes, measured: run.times };
