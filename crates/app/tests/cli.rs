@@ -440,8 +440,15 @@ fn documented_keys_columns_and_codes_are_complete() {
 fn documented_arguments_are_those_of_the_program() {
     let place = scratch_folder();
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
-    let page = text(docs.join("cli.md"));
-    for command in ["run", "compare"] {
+    let page = |name: &str| text(docs.join(name));
+    let cli = page("cli.md");
+    let with = |name: &str| format!("{cli}{}", page(name));
+    for (command, page) in [
+        ("run", cli.clone()),
+        ("compare", cli.clone()),
+        ("whatif", with("whatif.md")),
+        ("sweep", with("sweep.md")),
+    ] {
         let help = String::from_utf8(ends_with(place.path(), 0, &[command, "--help"]).stdout).unwrap();
         let words =
             help.split(|c: char| !(c.is_ascii_lowercase() || c == '-')).filter(|word| word.starts_with("--"));
