@@ -151,9 +151,10 @@ fn figure(
     points: Points,
     words: fn(&Trial) -> String,
 ) -> Markup {
+    let steps = x.is_logarithmic();
     let told: Vec<String> = trials.iter().map(|t| format!("{} {}", t.summary.policy, words(t))).collect();
     let alternative = format!("{title}. {}.", told.join("; "));
-    let curve = |(series, trial)| Curve { name: Trial::name(trial), series, points: points(trial) };
+    let curve = |(series, trial)| Curve { name: Trial::name(trial), series, points: points(trial), steps };
     let curves: Vec<Curve<'_>> = trials.iter().enumerate().map(curve).collect();
     lines(&Figure { title, reading, alternative }, x, y, &curves)
 }
