@@ -3,9 +3,10 @@
 use maud::{Markup, html};
 use trainyard_sched::metrics::Summary;
 
-use super::closer::{one_at_a_time, reasons, waits_by_size};
-use super::numbers::Row;
-use super::{Cell, Column, Curve, Figure, Numbers, Page, import_report, legend, lines, simulated};
+use super::{
+    Cell, Column, Curve, Figure, Numbers, Page, Row, import_report, legend, lines, one_at_a_time, reasons,
+    simulated, waits_by_size,
+};
 use crate::config::Inputs;
 use crate::experiment::Trial;
 use crate::render::axis::Axis;
