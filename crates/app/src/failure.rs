@@ -4,6 +4,7 @@ use std::error::Error as _;
 use std::path::{Path, PathBuf};
 
 use trainyard_sched::decide::ParameterError;
+use trainyard_sim::capacity::CapacityError;
 use trainyard_sim::cluster::ClusterFileError;
 use trainyard_sim::faults::FaultsError;
 use trainyard_sim::generate::GenerateError;
@@ -28,6 +29,9 @@ pub(crate) enum Failure {
     /// The cluster makes no sense.
     #[error(transparent)]
     Cluster(#[from] ClusterFileError),
+    /// The changing capacity cannot be had.
+    #[error(transparent)]
+    Capacity(#[from] CapacityError),
     /// Nothing can be generated from these parameters.
     #[error(transparent)]
     Generate(#[from] GenerateError),

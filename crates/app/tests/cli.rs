@@ -11,8 +11,9 @@ const TINY: &str = "job_id,submit_s,duration_s,gpus,tenant\n\
     a,0,3600,4,x\nb,10,60,4,y\nc,20,600,2,x\nd,30,30,1,y\ne,40,7200,2,x\nf,50,10,64,y\n";
 
 /// All keys of a summary, sorted.
-const KEYS: [&str; 25] = [
+const KEYS: [&str; 26] = [
     "avg_ftf",
+    "avg_jct_completed_s",
     "avg_jct_s",
     "avg_slowdown",
     "avg_wait_s",
@@ -406,7 +407,7 @@ fn generated_pages_of_the_documentation_are_fresh() {
     let place = scratch_folder();
     ends_with(place.path(), 0, &["docs", "."]);
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
-    for page in ["policies.md", "reasons.md"] {
+    for page in ["policies.md", "reasons.md", "traces.md"] {
         let (fresh, kept) = (text(place.path().join(page)), text(docs.join(page)));
         assert!(fresh == kept, "docs/{page} is stale; run `cargo run -- docs`");
     }

@@ -57,6 +57,8 @@ pub enum Ending {
     Failed,
     /// Its owner killed it.
     Killed,
+    /// Nobody knows: it was still running when its trace ended.
+    Censored,
 }
 
 impl Ending {
@@ -66,6 +68,7 @@ impl Ending {
             Self::Completed => Outcome::Completed,
             Self::Failed => Outcome::Failed,
             Self::Killed => Outcome::Killed,
+            Self::Censored => Outcome::Censored,
         }
     }
 }
@@ -81,5 +84,33 @@ impl Truth {
             curve: None,
             ending: Ending::Completed,
         }
+    }
+
+    /// A job that runs for `duration` on the gang of `workers` it asks for and has `iterations` by then.
+    ///
+    /// The time of one iteration is rounded to a microsecond, and the count is fitted so that the whole takes as
+    /// long as was said.
+    pub fn iterating(duration: Span, iterations: f64, workers: u32) -> Self {
+        let iteration = Span::from_secs_f64(duration.as_secs_f64() / iterations).max(Span(1));
+        let fitted = duration.0 as f64 / iteration.0 as f64;
+        let speed = Speed::Fixed { iteration, workers };
+        Self { iterations: fitted, speed, ..Self::lasting(duration, workers) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn iterations_are_fitted_so_that_the_whole_lasts_as_long_as_said() {
+        for (duration, iterations) in [(Span::from_secs(1418), 134_583.0), (Span(7), 1e9), (Span(1), 0.3)] {
+            let truth = Truth::iterating(duration, iterations, 2);
+            let Speed::Fixed { iteration, workers: 2 } = truth.speed else { panic!("{truth:?}") };
+            assert_eq!(iteration.scaled(truth.iterations), duration);
+            assert!(iteration > Span::ZERO);
+        }
+        let fitted = Truth::iterating(Span::from_secs(1418), 134_583.0, 2).iterations;
+        assert!((fitted / 134_583.0 - 1.0).abs() < 1e-4, "{fitted}");
     }
 }

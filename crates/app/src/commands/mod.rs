@@ -1,7 +1,9 @@
 //! The commands: each parses, calls and renders, and nothing more.
 
+mod cluster;
 mod compare;
 mod docs;
+mod inspection;
 mod policies;
 mod replay;
 mod run;
@@ -14,8 +16,9 @@ use clap::{Parser, Subcommand, ValueEnum};
 use serde::Serialize;
 
 use crate::failure::Failure;
+pub(crate) use cluster::{CapacityInspection, ClusterInspection};
+pub(crate) use inspection::{Counts, Inspection};
 pub(crate) use replay::ReplayError;
-pub(crate) use trace::Inspection;
 
 const EXIT_CODES: &str = "Exit codes:
   0  done
@@ -60,9 +63,12 @@ enum Command {
     Compare(compare::CompareArguments),
     /// List the policies, or show one with its parameters.
     Policies(policies::PoliciesArguments),
-    /// Make or look at traces.
+    /// Make traces, bring them into the native format, or look at them.
     #[command(subcommand)]
     Trace(trace::TraceCommand),
+    /// Look at clusters and at capacity that changes.
+    #[command(subcommand)]
+    Cluster(cluster::ClusterCommand),
     /// Decide a recorded run anew and tell whether all is as it was.
     Replay(replay::ReplayArguments),
     /// Write the generated pages of the documentation.
@@ -100,6 +106,7 @@ pub(crate) fn perform(arguments: Arguments) -> Result<Ending, Failure> {
         Some(Command::Compare(given)) => compare::perform(&given, output),
         Some(Command::Policies(given)) => policies::perform(&given, output),
         Some(Command::Trace(command)) => trace::perform(&command, output),
+        Some(Command::Cluster(command)) => cluster::perform(&command, output),
         Some(Command::Replay(given)) => replay::perform(&given, output),
         Some(Command::Docs(given)) => docs::perform(&given),
     }
@@ -107,14 +114,24 @@ pub(crate) fn perform(arguments: Arguments) -> Result<Ending, Failure> {
 
 /// Prints a result in the form that was asked for.
 fn print<T: Serialize>(output: Output, result: &T, table: impl FnOnce(&T) -> String) -> Result<(), Failure> {
-    let text = match output {
-        Output::Table => table(result),
-        Output::Json => serde_json::to_string_pretty(result)
-            .map_err(|error| Failure::Output(std::io::Error::from(error)))?,
-    };
+    let text = in_form(output, result, table)?;
     let mut stdout = std::io::stdout().lock();
     let written = writeln!(stdout, "{}", text.trim_end()).and_then(|()| stdout.flush());
     written.map_err(Failure::Output)
+}
+
+/// A result in the form that was asked for.
+fn in_form<T: Serialize>(
+    output: Output,
+    result: &T,
+    table: impl FnOnce(&T) -> String,
+) -> Result<String, Failure> {
+    match output {
+        Output::Table => Ok(table(result)),
+        Output::Json => {
+            serde_json::to_string_pretty(result).map_err(|error| Failure::Output(std::io::Error::from(error)))
+        }
+    }
 }
 
 /// Says something to a person; that nobody listens is no failure.

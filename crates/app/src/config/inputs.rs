@@ -6,14 +6,16 @@ use std::sync::Arc;
 use clap::Args;
 use trainyard_sched::model::{Cluster, MoveCost, NodeState, Seed, Span, Tenants, Time};
 use trainyard_sim::backend::Options;
+use trainyard_sim::capacity::{self, Capacity, overlaid};
 use trainyard_sim::cluster::{self, ClusterFile};
 use trainyard_sim::faults::{Fault, draw_faults, read_faults};
 use trainyard_sim::generate::{GenerateError, Load, PRESETS, Parameters, generate};
 use trainyard_sim::simulate::{Setup, natural_horizon};
 use trainyard_sim::trace::{self, Declaring};
-use trainyard_sim::workload::{Done, ImportReport, Workload};
+use trainyard_sim::workload::{ImportReport, Workload};
 
-use super::run_file::{ClusterPart, JobsPart, MovingPart, WorldPart};
+use super::run_file::{CapacityPart, ClusterPart, JobsPart, MovingPart, WorldPart};
+use super::trace_arguments::{ReadingPart, TraceArguments};
 use super::words::{declaring, seconds, span, span_word};
 use super::{ArgumentError, FaultsWord};
 use crate::failure::Failure;
@@ -24,7 +26,7 @@ const USUAL_PRESET: &str = "day";
 /// The arguments that say what is simulated.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct InputArguments {
-    /// Read jobs from this file (CSV, JSON lines or a known public format; may be gzip).
+    /// Read jobs from this file (the native format or a known public one, also packed); - is standard input.
     #[arg(long, value_name = "FILE", conflicts_with = "generate", help_heading = "Jobs")]
     pub(crate) trace: Option<PathBuf>,
     /// Generate jobs like this preset [default: day, if there is no --trace].
@@ -42,9 +44,8 @@ pub(crate) struct InputArguments {
     /// Leave out the part of the trace from this time on.
     #[arg(long, value_name = "TIME", value_parser = span, requires = "trace", help_heading = "Jobs")]
     pub(crate) until: Option<Span>,
-    /// The format of the trace, where it is not recognised.
-    #[arg(long, value_name = "NAME", requires = "trace", help_heading = "Jobs")]
-    pub(crate) format: Option<String>,
+    #[command(flatten)]
+    pub(crate) reading: TraceArguments,
     /// What jobs declare about their length: exact, noisy:SPREAD or absent.
     #[arg(long, value_name = "HOW", value_parser = declaring, default_value = "exact", help_heading = "Jobs")]
     pub(crate) declared: Declaring,
@@ -54,6 +55,9 @@ pub(crate) struct InputArguments {
     /// Node failures: mtbf:30d, mtbf:30d,mttr:1h, or a CSV file.
     #[arg(long, value_name = "FILE|MODEL", help_heading = "Cluster")]
     pub(crate) faults: Option<FaultsWord>,
+    /// How much there is over time, from a file (spot availability, Helios's daily GPUs, or time_s,nodes).
+    #[arg(long, value_name = "FILE", help_heading = "Cluster")]
+    pub(crate) capacity: Option<String>,
     /// Seconds from the order to stop a job until its GPUs are free, where the trace does not say.
     #[arg(long, value_name = "SECONDS", default_value_t = 0.0, help_heading = "Cluster")]
     pub(crate) save_s: f64,
@@ -66,9 +70,6 @@ pub(crate) struct InputArguments {
     /// Cut the run off after this time [default: late enough for every policy that wastes nothing].
     #[arg(long, value_name = "TIME", value_parser = span, help_heading = "Run")]
     pub(crate) horizon: Option<Span>,
-    /// End with exit code 3 if rows of the trace were left out or repaired.
-    #[arg(long, help_heading = "Run")]
-    pub(crate) strict: bool,
 }
 
 impl InputArguments {
@@ -81,15 +82,15 @@ impl InputArguments {
             load: None,
             from: None,
             until: None,
-            format: None,
+            reading: TraceArguments::default(),
             declared: Declaring::Exact,
             cluster: None,
             faults: None,
+            capacity: None,
             save_s: 10.0,
             load_s: 30.0,
             seed: 0,
             horizon: None,
-            strict: false,
         }
     }
 }
@@ -103,8 +104,10 @@ pub(crate) struct Inputs {
     pub(crate) tenants: Tenants,
     /// The jobs.
     pub(crate) workload: Workload,
-    /// When nodes fail and return.
+    /// When nodes fail, leave and return.
     node_changes: Vec<Fault>,
+    /// What was read of the cluster and of its capacity.
+    other_reports: Vec<ImportReport>,
     /// When runs are cut off.
     pub(crate) horizon: Time,
     /// The seed.
@@ -125,31 +128,49 @@ impl Inputs {
             load: seconds("--load-s", given.load_s)?,
             ..MoveCost::default()
         };
-        let words = cluster_words(given)?;
-        let ClusterFile { cluster, tenants, physics } = cluster::load(&words)?;
+        let capacity = given.capacity.as_deref().map(capacity::load).transpose()?;
+        let words = cluster_words(given, capacity.as_ref())?;
+        let ClusterFile { cluster, tenants, physics, report: cluster_report } = cluster::load(&words)?;
         let workload = read_jobs(given, &cluster, tenants, move_cost)?;
         let seed = Seed(given.seed);
-        let natural = || natural_horizon(&workload, &cluster);
+        let share = capacity.as_ref().map_or(Ok(1.0), |series| series.mean_share(&cluster))?;
+        let natural = || longer(&workload, natural_horizon(&workload, &cluster), share);
         let horizon = given.horizon.map_or_else(natural, |span| Time::ZERO + span);
         let first = workload.jobs.first().map_or(Time::ZERO, |(job, _)| job.submitted);
         if horizon <= first {
             return Err(ArgumentError::Horizon { horizon: Span(horizon.0), first: Span(first.0) }.into());
         }
-        let node_changes = match &given.faults {
+        let faults = match &given.faults {
             None => Vec::new(),
             Some(FaultsWord::File(path)) => read_faults(path, &cluster)?,
             Some(FaultsWord::Drawn(model)) => draw_faults(*model, &cluster, horizon, seed)?,
+        };
+        let failures = faults.iter().filter(|(_, _, state)| *state == NodeState::Down).count();
+        let changes = capacity.as_ref().map(|series| series.changes(&cluster, seed)).transpose()?;
+        let node_changes = match &changes {
+            None => faults,
+            Some(changes) => overlaid(&faults, changes),
         };
         Ok(Self {
             jobs_part: jobs_part(given, &workload),
             cluster_part: ClusterPart { words, nodes: cluster.nodes.len(), gpus: cluster.gpu_count() },
             world_part: WorldPart {
                 faults: given.faults.as_ref().map_or_else(|| "none".to_owned(), describe_faults),
-                failures: node_changes.iter().filter(|(_, _, state)| *state == NodeState::Down).count(),
+                failures,
                 horizon_s: horizon.as_secs_f64(),
+                capacity: capacity.as_ref().map(|series| CapacityPart {
+                    file: given.capacity.clone().unwrap_or_default(),
+                    sha256_16: series.report.sha256_16.clone(),
+                    changes: changes.map_or(0, |changes| changes.len()),
+                    mean_gpu_share: share,
+                }),
                 moving: MovingPart { save_s: given.save_s, load_s: given.load_s },
                 physics,
             },
+            other_reports: [Some(cluster_report), capacity.map(|series| series.report)]
+                .into_iter()
+                .flatten()
+                .collect(),
             tenants: workload.tenants.clone(),
             cluster,
             workload,
@@ -180,17 +201,30 @@ impl Inputs {
         &self.workload.report
     }
 
+    /// What was done to the rows of everything that was read.
+    pub(crate) fn reports(&self) -> impl Iterator<Item = &ImportReport> {
+        std::iter::once(self.report()).chain(&self.other_reports)
+    }
+
     /// Whether rows were left out or repaired.
     pub(crate) fn has_blemishes(&self) -> bool {
-        let counts = |done| matches!(done, Done::Dropped | Done::Repaired);
-        self.report().findings.iter().any(|finding| counts(finding.done))
+        self.reports().any(ImportReport::has_blemishes)
     }
 }
 
-/// The cluster as given, or the one that the preset was made for.
-fn cluster_words(given: &InputArguments) -> Result<String, Failure> {
+/// A horizon that is later by as much as the cluster is smaller, because only a share of it is there on average.
+fn longer(workload: &Workload, natural: Time, share: f64) -> Time {
+    let last = workload.jobs.last().map_or(Time::ZERO, |(job, _)| job.submitted);
+    last + natural.since(last).scaled(1.0 / share.clamp(0.01, 1.0))
+}
+
+/// The cluster as given, or one just large enough for the capacity, or the one that the preset was made for.
+fn cluster_words(given: &InputArguments, capacity: Option<&Capacity>) -> Result<String, Failure> {
     if let Some(words) = &given.cluster {
         return Ok(words.clone());
+    }
+    if let Some(capacity) = capacity {
+        return Ok(capacity.words()?);
     }
     if given.trace.is_some() {
         return Err(ArgumentError::NoCluster.into());
@@ -213,6 +247,12 @@ fn read_jobs(
     let seed = Seed(given.seed);
     let declared = given.declared;
     let Some(path) = &given.trace else {
+        // What needs --trace goes unnoticed beside --generate, which excludes it.
+        let unread = given.reading.part();
+        if unread != ReadingPart::default() {
+            let given = toml::to_string(&unread).unwrap_or_default().trim().replace('\n', ", ");
+            return Err(ArgumentError::NothingToRead { given }.into());
+        }
         let preset = given.generate.as_deref().unwrap_or(USUAL_PRESET).to_owned();
         let load = given.load.map(|fraction| Load { fraction, gpus: cluster.gpu_count() });
         let jobs = given.jobs;
@@ -228,10 +268,9 @@ fn read_jobs(
         jobs: given.jobs.map(|jobs| jobs as usize),
         gpu_types: cluster.gpu_types.iter().map(|gpu_type| Arc::clone(&gpu_type.name)).collect(),
         tenants,
-        throughputs: None,
-        format: given.format.clone(),
+        ..trace::Options::default()
     };
-    Ok(trace::read(path, &options)?)
+    Ok(given.reading.read(path, options)?)
 }
 
 fn jobs_part(given: &InputArguments, workload: &Workload) -> JobsPart {
@@ -247,6 +286,7 @@ fn jobs_part(given: &InputArguments, workload: &Workload) -> JobsPart {
             Declaring::Noisy { spread } => format!("noisy:{spread}"),
             Declaring::Absent => "absent".to_owned(),
         },
+        reading: Some(given.reading.part()).filter(|part| *part != ReadingPart::default()),
     }
 }
 

@@ -3,9 +3,11 @@
 mod inputs;
 mod policy;
 mod run_file;
+mod trace_arguments;
 mod words;
 
 pub(crate) use inputs::{InputArguments, Inputs};
 pub(crate) use policy::{PolicyChoice, parse_policies, parse_policy};
 pub(crate) use run_file::{Ended, RunFile};
+pub(crate) use trace_arguments::{PIPE, TraceArguments};
 pub(crate) use words::{ArgumentError, FaultsWord, Requirement, Threads};

@@ -1,6 +1,7 @@
 //! Results as people read them: tables, sentences, pages. Computes nothing but what it shows.
 
 mod axis;
+mod cluster;
 mod inspection;
 mod report;
 mod sentence;
@@ -8,6 +9,7 @@ mod svg;
 mod table;
 mod words;
 
+pub(crate) use cluster::cluster_text;
 pub(crate) use inspection::inspection_text;
 pub(crate) use report::report_page;
 pub(crate) use sentence::sentence;

@@ -10,7 +10,7 @@ use crate::model::{Cluster, JobId, Seed, Span, Tenants, Time};
 use crate::view::{Causes, Snapshot};
 
 use super::check::check_against;
-use super::{Action, Batch, Fault, Outcome, State, due};
+use super::{Action, Batch, Fault, Moment, Outcome, State, due};
 
 /// The decision loop's state: what is believed, what is wanted, and who decides.
 pub struct Core {
@@ -75,6 +75,32 @@ impl Core {
             cause: Causes::NONE,
             alarm: None,
             next_round: None,
+        }
+    }
+
+    /// The run as it stands, to be gone on with from here more than once.
+    pub fn moment(&self, at: Time) -> Moment {
+        Moment {
+            at,
+            state: self.state.clone(),
+            settings: self.settings,
+            decisions: self.decisions,
+            cause: self.cause,
+            alarm: self.alarm,
+            next_round: self.next_round,
+        }
+    }
+
+    pub(super) fn resumed(moment: &Moment, policy: Box<dyn Policy>) -> Self {
+        Self {
+            state: moment.state.clone(),
+            cadence: policy.cadence(),
+            policy,
+            settings: moment.settings,
+            decisions: moment.decisions,
+            cause: moment.cause,
+            alarm: moment.alarm,
+            next_round: moment.next_round,
         }
     }
 
@@ -154,7 +180,8 @@ impl Core {
         true
     }
 
-    fn next_wake(&self, at: Time) -> Option<Time> {
+    /// When the loop wants to be woken at the latest, as of `at`.
+    pub fn next_wake(&self, at: Time) -> Option<Time> {
         let wake = [self.alarm, self.next_round].into_iter().flatten().min();
         wake.map(|wake| Time(wake.0.max(at.0.saturating_add(1))))
     }

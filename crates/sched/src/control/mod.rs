@@ -8,6 +8,7 @@ mod due;
 mod event;
 mod journal;
 mod ledger;
+mod moment;
 mod run;
 mod state;
 
@@ -17,5 +18,6 @@ pub use core::{Core, Settings, Step};
 pub use due::due;
 pub use event::{Action, Event, How, Outcome};
 pub use journal::{Head, JOURNAL_VERSION, Log, Nothing, Record};
+pub use moment::Moment;
 pub use run::run;
 pub use state::{Drift, State};

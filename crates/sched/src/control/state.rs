@@ -138,6 +138,11 @@ impl State {
         self.moving.contains_key(&id)
     }
 
+    /// Where a running job was ordered to move, until the move is reported.
+    pub fn moves_to(&self, id: JobId) -> Option<&Allocation> {
+        self.moving.get(&id).map(|moving| &moving.to)
+    }
+
     fn end_move(&mut self, id: JobId) {
         if let Some(Move { extra, .. }) = self.moving.remove(&id)
             && let Some(view) = self.jobs.get(&id)

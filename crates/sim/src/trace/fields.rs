@@ -1,14 +1,21 @@
 //! Fields of a row: splitting, finding columns by name, and reading values with their limits.
 
+use std::collections::BTreeSet;
+
 use trainyard_sched::model::{Span, Time};
 
-use super::error::TraceError;
+use super::error::{LONGEST_LIST, TraceError, shortened};
 use super::lines::Lines;
+use crate::workload::Done;
 
 /// The longest time that is read, in seconds: about three thousand years.
-const LIMIT_S: f64 = 1e11;
+pub(crate) const LIMIT_S: f64 = 1e11;
 /// The most GPUs that one job may ask for.
 pub(crate) const GPU_LIMIT: f64 = 65_535.0;
+/// The most iterations that one job may have.
+pub(crate) const MOST_ITERATIONS: f64 = 1e15;
+const SECONDS_PER_MINUTE: f64 = 60.0;
+const SECONDS_PER_MILLISECOND: f64 = 1e-3;
 
 /// Why a row is dropped.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +44,22 @@ impl Problem {
         } else {
             format!("{file}:{line}: {}", parts.join(" "))
         }
+    }
+}
+
+/// Something to tell of a row that is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Remark {
+    /// Whether it was mended or assumed, or is only said.
+    pub(crate) done: Done,
+    /// What, and where in the row.
+    pub(crate) problem: Problem,
+}
+
+impl Remark {
+    /// Something had to be assumed.
+    pub(crate) fn assumed(what: impl Into<String>, field: &str, value: &str) -> Self {
+        Self { done: Done::Assumed, problem: Problem::new(what, field, value) }
     }
 }
 
@@ -114,18 +137,23 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// Takes the next line as a header.
+    /// Takes the next line as a header with commas.
     pub(crate) fn read(lines: &mut Lines<'_>) -> Result<Self, TraceError> {
+        Self::read_with(lines, b',')
+    }
+
+    /// Takes the next line as a header.
+    pub(crate) fn read_with(lines: &mut Lines<'_>, separator: u8) -> Result<Self, TraceError> {
         let file = lines.file().to_owned();
         let Some(line) = lines.next()? else { return Err(TraceError::Empty { file }) };
         let number = line.number;
         let not_text = |_| TraceError::HeaderNotText { file: file.clone(), line: number };
         let mut splitter = Splitter::default();
-        let record = line.text().and_then(|text| splitter.split(text, b',')).map_err(not_text)?;
+        let record = line.text().and_then(|text| splitter.split(text, separator)).map_err(not_text)?;
         let names: Vec<String> = (0..record.len()).map(|i| record.get(i).to_owned()).collect();
-        let repeated = names.iter().enumerate().find(|(i, name)| names[..*i].contains(name));
-        if let Some((_, column)) = repeated {
-            return Err(TraceError::RepeatedColumn { file, line: number, column: column.clone() });
+        let mut seen = BTreeSet::new();
+        if let Some(column) = names.iter().find(|name| !seen.insert(name.as_str())) {
+            return Err(TraceError::RepeatedColumn { file, line: number, column: shortened(column, 60) });
         }
         Ok(Self { names, line: number })
     }
@@ -156,7 +184,7 @@ impl Header {
             file: lines.file().to_owned(),
             line: self.line,
             column,
-            found: self.names.join(", "),
+            found: shortened(&self.names.join(", "), LONGEST_LIST),
         })
     }
 }
@@ -200,7 +228,47 @@ pub(crate) fn time_s(field: &str, value: &str) -> Result<Time, Problem> {
 
 /// A length of time in seconds from zero upwards.
 pub(crate) fn span_s(field: &str, value: &str) -> Result<Span, Problem> {
-    let seconds = number(field, value)?;
+    span_of(field, value, 1.0)
+}
+
+/// A run time in seconds above zero.
+pub(crate) fn duration_s(field: &str, value: &str) -> Result<Span, Problem> {
+    above_zero(field, value, span_s(field, value)?)
+}
+
+/// A time in milliseconds from zero upwards.
+pub(crate) fn time_ms(field: &str, value: &str) -> Result<Time, Problem> {
+    span_ms(field, value).map(|span| Time(span.0))
+}
+
+/// A length of time in milliseconds from zero upwards.
+pub(crate) fn span_ms(field: &str, value: &str) -> Result<Span, Problem> {
+    span_of(field, value, SECONDS_PER_MILLISECOND)
+}
+
+/// A run time in milliseconds above zero.
+pub(crate) fn duration_ms(field: &str, value: &str) -> Result<Span, Problem> {
+    above_zero(field, value, span_ms(field, value)?)
+}
+
+/// A time in minutes from zero upwards.
+pub(crate) fn time_min(field: &str, value: &str) -> Result<Time, Problem> {
+    span_min(field, value).map(|span| Time(span.0))
+}
+
+/// A length of time in minutes from zero upwards.
+pub(crate) fn span_min(field: &str, value: &str) -> Result<Span, Problem> {
+    span_of(field, value, SECONDS_PER_MINUTE)
+}
+
+/// A run time in minutes above zero.
+pub(crate) fn duration_min(field: &str, value: &str) -> Result<Span, Problem> {
+    above_zero(field, value, span_min(field, value)?)
+}
+
+/// A length of time in units of so many seconds.
+fn span_of(field: &str, value: &str, unit_s: f64) -> Result<Span, Problem> {
+    let seconds = number(field, value)? * unit_s;
     if seconds < 0.0 {
         return Err(Problem::new(format!("{field} is negative"), field, value));
     }
@@ -210,9 +278,7 @@ pub(crate) fn span_s(field: &str, value: &str) -> Result<Span, Problem> {
     Ok(Span::from_secs_f64(seconds))
 }
 
-/// A run time in seconds above zero.
-pub(crate) fn duration_s(field: &str, value: &str) -> Result<Span, Problem> {
-    let span = span_s(field, value)?;
+fn above_zero(field: &str, value: &str, span: Span) -> Result<Span, Problem> {
     if span == Span::ZERO {
         return Err(Problem::new(format!("{field} is zero"), field, value));
     }
