@@ -146,6 +146,11 @@ impl Axis {
         part.clamp(0.0, 1.0)
     }
 
+    /// Whether equal distances are equal factors.
+    pub(crate) fn is_logarithmic(&self) -> bool {
+        self.scale == Scale::Logarithmic
+    }
+
     /// A value as it is written beside the axis.
     fn words(&self, value: f64) -> String {
         match self.measure {

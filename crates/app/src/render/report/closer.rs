@@ -4,12 +4,10 @@ use maud::{Markup, html};
 use trainyard_sched::metrics::SizeClass;
 
 use super::gantt::Gantt;
-use super::parts::{Whole, parts};
-use super::picker::picker;
 use super::tenant_colours::TenantColours;
 use super::tenants::tenants;
 use super::waiters::waiters;
-use super::{Figure, Range, RangeRow, ranges};
+use super::{Figure, Range, RangeRow, Whole, parts, picker, ranges};
 use crate::config::Inputs;
 use crate::experiment::{Closer, Trial};
 use crate::render::axis::Axis;
