@@ -22,11 +22,11 @@ mod tenant_colours;
 mod tenants;
 mod waiters;
 
-pub(crate) use facts::simulated;
+pub(crate) use facts::{facts, simulated};
 pub(crate) use figure::{Figure, legend, swatch};
 pub(crate) use import::import_report;
 pub(crate) use lines::{Curve, lines};
-pub(crate) use numbers::{Cell, Column, Numbers};
+pub(crate) use numbers::{Cell, Column, Numbers, Row};
 pub(crate) use page::Page;
 pub(crate) use ranges::{Range, RangeRow, ranges};
 pub(crate) use simulation::report_page;
