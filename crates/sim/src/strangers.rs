@@ -125,6 +125,21 @@ const KNOWN: &[Known] = &[
         is: |head| columns(head, &["job_id", "arrival_ts", "num_epochs_real"]),
     },
     Known {
+        what: "the job table or the instance table of PAI (Alibaba 2020)",
+        why: "it does not say what the jobs ask for",
+        instead: "give pai_task_table.csv as --trace",
+        is: |head| {
+            let fields: Vec<&str> = first_line(head).split(',').map(str::trim).collect();
+            let status = match fields.len() {
+                6 => fields[3],
+                9 => fields[5],
+                _ => return false,
+            };
+            let is_header = status == "status" && fields[0] == "job_name";
+            is_header || matches!(status, "Terminated" | "Failed" | "Running" | "Waiting")
+        },
+    },
+    Known {
         what: "iteration times of one job (Alibaba 2020)",
         why: "a row is one iteration of one worker and not a job",
         instead: A_TRACE,
@@ -320,6 +335,20 @@ mod tests {
         ] {
             assert_eq!(recognise(head, Asked::Jobs), None, "{head}");
         }
+    }
+
+    #[test]
+    fn tables_of_pai_without_demands_are_told_apart() {
+        for head in [
+            "j1,inst,user,Terminated,4550879.0,4551416.0\n",
+            "j1,worker,i1,w1,inst,Failed,2081336.0,2083889.0,machine\n",
+            "job_name,inst_id,user,status,start_time,end_time\n",
+        ] {
+            let told = recognise(head, Asked::Jobs).unwrap().to_string();
+            assert!(told.contains("give pai_task_table.csv as --trace"), "{told}");
+        }
+        assert_eq!(recognise("j1,ps,1.0,Terminated,1.0,2.0,400.0,10.0,0.0,CPU\n", Asked::Jobs), None);
+        assert_eq!(recognise("a,b,c,d,e,f\n", Asked::Jobs), None);
     }
 
     #[test]

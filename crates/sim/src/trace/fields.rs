@@ -9,7 +9,7 @@ use super::lines::Lines;
 use crate::workload::Done;
 
 /// The longest time that is read, in seconds: about three thousand years.
-const LIMIT_S: f64 = 1e11;
+pub(crate) const LIMIT_S: f64 = 1e11;
 /// The most GPUs that one job may ask for.
 pub(crate) const GPU_LIMIT: f64 = 65_535.0;
 /// The most iterations that one job may have.
@@ -54,13 +54,6 @@ pub(crate) struct Remark {
     pub(crate) done: Done,
     /// What, and where in the row.
     pub(crate) problem: Problem,
-}
-
-impl From<Problem> for Remark {
-    /// Something that had to be assumed.
-    fn from(problem: Problem) -> Self {
-        Self { done: Done::Assumed, problem }
-    }
 }
 
 impl Remark {
@@ -144,14 +137,19 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// Takes the next line as a header.
+    /// Takes the next line as a header with commas.
     pub(crate) fn read(lines: &mut Lines<'_>) -> Result<Self, TraceError> {
+        Self::read_with(lines, b',')
+    }
+
+    /// Takes the next line as a header.
+    pub(crate) fn read_with(lines: &mut Lines<'_>, separator: u8) -> Result<Self, TraceError> {
         let file = lines.file().to_owned();
         let Some(line) = lines.next()? else { return Err(TraceError::Empty { file }) };
         let number = line.number;
         let not_text = |_| TraceError::HeaderNotText { file: file.clone(), line: number };
         let mut splitter = Splitter::default();
-        let record = line.text().and_then(|text| splitter.split(text, b',')).map_err(not_text)?;
+        let record = line.text().and_then(|text| splitter.split(text, separator)).map_err(not_text)?;
         let names: Vec<String> = (0..record.len()).map(|i| record.get(i).to_owned()).collect();
         let mut seen = BTreeSet::new();
         if let Some(column) = names.iter().find(|name| !seen.insert(name.as_str())) {

@@ -109,6 +109,7 @@ mod tests {
             "e,13,A10,20,1,1,0,500,Low",
             "f,13,A10,20,1,1,-3,500,HP",
             "g,13,A10,0,0,1,0,500,HP",
+            "h,13,A10,20,32000,16,0,500,HP",
         ];
         let text = format!("{HEADER}\n{}\n", rows.join("\n"));
         let read = read_from("spot.csv", text.as_bytes(), &Options::default()).unwrap();
@@ -122,6 +123,7 @@ mod tests {
                 "spot.csv:6: job_type Low",
                 "spot.csv:7: submit_time -3",
                 "spot.csv:8: gpu_request 0",
+                "spot.csv:9: 512000",
             ]
         );
     }
