@@ -18,7 +18,7 @@ const MOST_DROPPED: f64 = 0.1;
 const EXPLAINED: &[&str] = &[
     // Gavel's Philly traces draw job types at random, and its own table has not all of them on several GPUs.
     "the table of throughputs has no row for the job type on so many GPUs",
-    // Pods without a scheduled time are 11 to 15 percent of Alibaba's lists of 2023.
+    // Alibaba's pods of 2023 that were still pending.
     "the pod never ran, so nobody knows for how long it would have",
     // Tiresias's smallest file has two equal rows.
     "the row repeats an earlier one word for word",

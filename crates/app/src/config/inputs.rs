@@ -247,6 +247,12 @@ fn read_jobs(
     let seed = Seed(given.seed);
     let declared = given.declared;
     let Some(path) = &given.trace else {
+        // What needs --trace goes unnoticed beside --generate, which excludes it.
+        let unread = given.reading.part();
+        if unread != ReadingPart::default() {
+            let given = toml::to_string(&unread).unwrap_or_default().trim().replace('\n', ", ");
+            return Err(ArgumentError::NothingToRead { given }.into());
+        }
         let preset = given.generate.as_deref().unwrap_or(USUAL_PRESET).to_owned();
         let load = given.load.map(|fraction| Load { fraction, gpus: cluster.gpu_count() });
         let jobs = given.jobs;

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
-use trainyard_sim::trace::{self, OnDuplicate, Options, Repairs, TraceError};
+use trainyard_sim::trace::{self, OnDuplicate, Options, Preset, Repairs, TraceError};
 use trainyard_sim::workload::Workload;
 
 use super::ArgumentError;
@@ -44,6 +44,9 @@ pub(crate) struct TraceArguments {
     /// Count jobs that were still running when the trace ended, as if they had completed then.
     #[arg(long, requires = "trace", help_heading = "Reading")]
     pub(crate) count_censored: bool,
+    /// Choose and change jobs as a known study did: blox (jobs of 31.6 to 10,000 minutes, odd numbers of GPUs become 1).
+    #[arg(long = "preset", value_enum, value_name = "STUDY", requires = "trace", help_heading = "Reading")]
+    pub(crate) study: Option<Study>,
     /// End with exit code 3 if rows of the trace were left out or repaired.
     #[arg(long, help_heading = "Reading")]
     pub(crate) strict: bool,
@@ -65,6 +68,13 @@ pub(crate) enum Duplicate {
     Suffix,
     /// The first row is kept.
     First,
+}
+
+/// A known study.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Study {
+    /// Blox.
+    Blox,
 }
 
 /// One GPU type that is taken for another.
@@ -111,6 +121,9 @@ pub(crate) struct ReadingPart {
     /// Whether jobs count that were running when the trace ended.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     count_censored: bool,
+    /// The study whose choice of jobs was repeated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    preset: Option<String>,
     /// Types that were taken for others.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     map: BTreeMap<String, String>,
@@ -131,6 +144,7 @@ impl TraceArguments {
                 Some(Duplicate::First) => OnDuplicate::First,
             },
             count_censored: self.count_censored,
+            preset: self.study.map(|Study::Blox| Preset::Blox),
             ..rest
         }
     }
@@ -153,6 +167,7 @@ impl TraceArguments {
             tz: self.tz.clone(),
             on_duplicate: self.on_duplicate.as_ref().map(word),
             count_censored: self.count_censored,
+            preset: self.study.as_ref().map(word),
             map: self.renamings(),
         }
     }

@@ -17,6 +17,12 @@ pub(crate) enum ArgumentError {
         /// What was given.
         value: String,
     },
+    /// Arguments about reading, and nothing to read.
+    #[error("arguments about reading a trace ({given}) do not go with --generate; name a file with --trace")]
+    NothingToRead {
+        /// What was given.
+        given: String,
+    },
     /// No renaming of a GPU type.
     #[error(
         "`{value}` renames no GPU type; write the name in the trace and the name it stands for: H900=H100"

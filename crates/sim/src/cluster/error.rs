@@ -42,12 +42,16 @@ pub enum ClusterFileError {
         known: String,
     },
     /// Several clusters in one file.
-    #[error("{file} describes several clusters; choose one, such as `{file}?name={}` (there are {})", .names[0], .names.join(", "))]
+    #[error(
+        "{file} describes several clusters; choose one, such as `{file}?name={first}` (there are {names})"
+    )]
     Choose {
         /// The file's name.
         file: String,
-        /// What can be chosen.
-        names: Vec<String>,
+        /// The first that can be chosen.
+        first: String,
+        /// All that can be chosen.
+        names: String,
     },
     /// The file is not the JSON that it seems to be. The cause shows the line.
     #[error("{file}:{}: not the JSON of {format}", .source.line())]

@@ -13,6 +13,7 @@ use super::{ClusterFileError, Draft, Format};
 use crate::document::{Document, printable, whole};
 use crate::strangers::squeezed;
 use crate::supplement::Supplement;
+use crate::trace::{LONGEST_LIST, shortened};
 
 const TYPES: [&str; 3] = ["v100", "p100", "k80"];
 
@@ -63,10 +64,12 @@ fn read(document: &Document, supplement: &Supplement) -> Result<Draft, ClusterFi
         None => None,
     };
     let Some((name, (line, counts))) = found else {
-        if all.is_empty() {
+        let Some((first, _)) = all.first_key_value() else {
             return Err(document.wrong(1, "no cluster is described").into());
-        }
-        return Err(ClusterFileError::Choose { file: file(), names: all.into_keys().collect() });
+        };
+        let names: Vec<&str> = all.keys().map(String::as_str).collect();
+        let names = shortened(&names.join(", "), LONGEST_LIST);
+        return Err(ClusterFileError::Choose { file: file(), first: printable(first), names });
     };
     let mut builder = Builder::new(document);
     for (gpu_type, count) in TYPES.into_iter().zip(counts) {

@@ -23,7 +23,7 @@ type Read = Result<Draft, ClusterFileError>;
 
 /// Nodes of the GPU-sharing trace of 2023.
 pub(super) const ALIBABA_2023: Format = Format {
-    name: "alibaba-2023",
+    name: "alibaba-v2023",
     title: "Alibaba's node list of 2023",
     detect: |head| header_is(head, &["sn", "cpu_milli", "memory_mib", "gpu", "model"]),
     read: |document, _| {
@@ -51,7 +51,7 @@ pub(super) const ALIBABA_2023: Format = Format {
 
 /// Nodes of the spot trace of 2026.
 pub(super) const ALIBABA_2026: Format = Format {
-    name: "alibaba-2026",
+    name: "alibaba-v2026",
     title: "Alibaba's node list of 2026",
     detect: |head| header_is(head, &["gpu_model", "gpu_capacity_num", "cpu_num", "node_name"]),
     read: |document, _| {
@@ -85,7 +85,7 @@ pub(super) const ALIBABA_2026: Format = Format {
 
 /// Machines of the PAI trace of 2020, with its separate header put above it.
 pub(super) const ALIBABA_2020: Format = Format {
-    name: "alibaba-2020",
+    name: "alibaba-v2020",
     title: "Alibaba's machine table of 2020 (PAI)",
     detect: |head| header_is(head, &["machine", "gpu_type", "cap_cpu", "cap_mem", "cap_gpu"]),
     read: |document, _| {

@@ -137,14 +137,19 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// Takes the next line as a header.
+    /// Takes the next line as a header with commas.
     pub(crate) fn read(lines: &mut Lines<'_>) -> Result<Self, TraceError> {
+        Self::read_with(lines, b',')
+    }
+
+    /// Takes the next line as a header.
+    pub(crate) fn read_with(lines: &mut Lines<'_>, separator: u8) -> Result<Self, TraceError> {
         let file = lines.file().to_owned();
         let Some(line) = lines.next()? else { return Err(TraceError::Empty { file }) };
         let number = line.number;
         let not_text = |_| TraceError::HeaderNotText { file: file.clone(), line: number };
         let mut splitter = Splitter::default();
-        let record = line.text().and_then(|text| splitter.split(text, b',')).map_err(not_text)?;
+        let record = line.text().and_then(|text| splitter.split(text, separator)).map_err(not_text)?;
         let names: Vec<String> = (0..record.len()).map(|i| record.get(i).to_owned()).collect();
         let mut seen = BTreeSet::new();
         if let Some(column) = names.iter().find(|name| !seen.insert(name.as_str())) {

@@ -56,8 +56,8 @@ pub(crate) struct Draft<'a> {
     pub(crate) declared: Option<Declared>,
     /// What moving costs, where the trace says so.
     pub(crate) move_cost: Option<MoveCost>,
-    /// The last moment that the row tells of, if that is after its arrival.
-    pub(crate) seen: Time,
+    /// When it ended, where the trace says so; the trace did not end before.
+    pub(crate) ended: Option<Time>,
     /// Since when it was running at the end of the trace, which adds to the length in its truth.
     pub(crate) running_since: Option<Time>,
     /// When it ended, if that may only be where the trace ends: then it is the last moment that the trace tells of.
@@ -83,7 +83,7 @@ impl Draft<'_> {
             iteration: None,
             declared: None,
             move_cost: None,
-            seen: Time::ZERO,
+            ended: None,
             running_since: None,
             cut: None,
             remarks: Vec::new(),
@@ -113,6 +113,8 @@ pub(crate) struct Import<'o> {
     latest: Time,
     /// The clock by which the times of the trace are told.
     clock: Option<Clock>,
+    /// What time zero is on that clock.
+    zero: Time,
 }
 
 impl<'o> Import<'o> {
@@ -140,6 +142,7 @@ impl<'o> Import<'o> {
             cut: Vec::new(),
             latest: Time::ZERO,
             clock: None,
+            zero: Time::ZERO,
         })
     }
 
@@ -155,9 +158,18 @@ impl<'o> Import<'o> {
         Ok(clock)
     }
 
-    /// The trace tells of this moment, so it did not end before.
-    pub(crate) fn saw(&mut self, at: Time) {
-        self.latest = self.latest.max(at);
+    /// The clock for a format that writes the zone behind each time. The first arrival is then time zero.
+    pub(crate) fn clock_with_zones(&mut self) -> Result<Clock, TraceError> {
+        let clock = Clock::new(self.options.zone.as_deref().unwrap_or("UTC"))?;
+        self.clock = Some(clock.clone());
+        self.shift = true;
+        Ok(clock)
+    }
+
+    /// Time zero of the trace is this moment of the clock; it is only told.
+    pub(crate) fn begins_at(&mut self, clock: Clock, at: Time) {
+        self.clock = Some(clock);
+        self.zero = at;
     }
 
     /// Makes the first arrival time zero.
@@ -170,15 +182,25 @@ impl<'o> Import<'o> {
         self.report.find(Done::Assumed, what, None);
     }
 
-    /// Says once something that is worth knowing and changes nothing.
+    /// Says once that something is worth knowing.
     pub(crate) fn note(&mut self, what: &str) {
         self.report.find(Done::Noted, what, None);
+    }
+
+    /// Counts a row that is no job of its own, and says why.
+    pub(crate) fn pass(&mut self, line: u64, problem: Problem) {
+        self.report.rows += 1;
+        let place = problem.place(&self.file, line);
+        self.report.find(Done::Noted, problem.what, Some(place));
     }
 
     /// Counts a row and keeps it or says why not.
     pub(crate) fn row(&mut self, line: u64, bytes: &[u8], row: Result<Draft<'_>, Problem>) {
         self.report.rows += 1;
-        match row.and_then(bounded) {
+        let chosen = row.and_then(|mut draft| {
+            self.options.preset.map_or(Ok(()), |preset| preset.apply(&mut draft)).map(|()| draft)
+        });
+        match chosen.and_then(bounded) {
             Ok(draft) => self.keep(line, bytes, draft),
             Err(problem) => {
                 let place = problem.place(&self.file, line);
@@ -205,7 +227,7 @@ impl<'o> Import<'o> {
             let place = problem.place(&self.file, line);
             self.report.find(done, problem.what, Some(place));
         }
-        self.saw(draft.submitted.max(draft.seen));
+        self.latest = self.latest.max(draft.submitted).max(draft.ended.unwrap_or_default());
         if let Some(since) = draft.running_since {
             self.running.push((self.jobs.len() as u32, since));
         }
@@ -351,7 +373,7 @@ impl<'o> Import<'o> {
         let first = self.jobs.first().map_or(Time::ZERO, |(job, _)| job.submitted);
         if let Some(clock) = &self.clock {
             self.report.zone = Some(clock.name().to_owned());
-            self.report.first_arrival = Some(clock.write(first));
+            self.report.first_arrival = Some(clock.write(self.zero + Span(first.0)));
         }
         let origin =
             if self.shift { Time(first.0.saturating_add(self.options.from.0)) } else { self.options.from };

@@ -1,6 +1,7 @@
 //! Traces: the table of formats and the one way in. What a format's columns mean stands beside its reader; what
 //! happens to rows of any format is in `import`. Formats are recognised by content, never by a file's name.
 
+mod acme;
 mod alibaba;
 mod chronus;
 mod duplicates;
@@ -10,18 +11,24 @@ mod error;
 mod fields;
 mod gavel;
 mod gavel_result;
+mod helios;
 mod import;
+mod kubernetes;
 mod lines;
+mod logged;
 mod muri;
 mod names;
 mod native;
 mod open;
 mod options;
+mod philly;
 mod rows;
 mod rubick;
+mod sacct;
 mod shockwave;
 mod sia_philly;
 mod sia_workload;
+mod swf;
 mod tiresias;
 mod tiresias_result;
 mod wall;
@@ -33,19 +40,19 @@ use std::path::Path;
 use trainyard_sched::model::PriorityClass;
 
 pub use error::TraceError;
-pub use options::{Declaring, OnDuplicate, Options, Repairs};
+pub use options::{Declaring, OnDuplicate, Options, Preset, Repairs};
 pub use write::{WriteError, write_csv};
 
 use crate::strangers::{self, Asked};
 use crate::workload::Workload;
-pub(crate) use error::{nearest, shortened};
+pub(crate) use error::{LONGEST_LIST, nearest, shortened};
 pub(crate) use fields::{Header, Problem, Splitter, time_s};
 use import::Import;
 pub(crate) use import::declare;
 use lines::Head;
 pub(crate) use lines::Lines;
 pub(crate) use open::unpacked;
-use open::{Bytes, Wish, with_file, with_stream};
+use open::{Bytes, HEAD_BYTES, Wish, with_file, with_stream};
 
 /// The largest [`Declaring::Noisy`] spread; a declaration is then off by a factor of thousands.
 pub(crate) const SPREAD_LIMIT: f64 = 10.0;
@@ -73,10 +80,15 @@ pub struct Column {
     pub meaning: &'static str,
 }
 
-/// All formats; the first whose header fits is used.
+/// All formats; the first that the beginning of a file fits is used.
 pub const FORMATS: &[Format] = &[
     native::CSV,
+    kubernetes::FORMAT,
     native::JSON,
+    philly::FORMAT,
+    helios::FORMAT,
+    acme::FORMAT,
+    sacct::FORMAT,
     sia_philly::FORMAT,
     sia_workload::FORMAT,
     tiresias::FORMAT,
@@ -90,6 +102,7 @@ pub const FORMATS: &[Format] = &[
     alibaba::PODS,
     alibaba::INSTANCES,
     alibaba::SPOT,
+    swf::FORMAT,
     gavel::FORMAT,
     shockwave::FORMAT,
 ];
@@ -178,12 +191,16 @@ fn recognised(lines: &mut Lines<'_>) -> Result<&'static Format, TraceError> {
     if !is_sure && let Some(stranger) = strangers::recognise(head.text, Asked::Jobs) {
         return Err(TraceError::NotJobs { file, stranger });
     }
-    found.ok_or_else(|| TraceError::UnknownFormat {
-        file,
-        line: head.number,
-        start: shortened(head.line, 60),
-        known: FORMATS.iter().map(|format| format.name).collect::<Vec<_>>().join(", "),
-    })
+    if let Some(format) = found {
+        return Ok(format);
+    }
+    let (line, start) = (head.number, shortened(head.line, 60));
+    if lines.head().len() < HEAD_BYTES {
+        // A fault in a packed file may be why the beginning says nothing.
+        lines.drain()?;
+    }
+    let known = FORMATS.iter().map(|format| format.name).collect::<Vec<_>>().join(", ");
+    Err(TraceError::UnknownFormat { file, line, start, known })
 }
 
 /// The format of a text that begins like this, if it is a list of jobs.

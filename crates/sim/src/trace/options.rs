@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use trainyard_sched::model::{MoveCost, Seed, Span, Tenants, Time};
+use trainyard_sched::model::{GPU, MoveCost, Parallelism, Seed, Span, Tenants, Time};
 
 use super::fields::{Problem, Remark, duration_s, number};
+use super::import::Draft;
 use crate::cluster::ClusterFile;
 use crate::physics::ThroughputTable;
+use crate::truth::Speed;
 use crate::workload::Done;
 
 /// The shortest run time that is mended to, one tick of the clock: a job of no length at all cannot run.
@@ -48,6 +50,8 @@ pub struct Options {
     pub on_duplicate: OnDuplicate,
     /// Whether jobs that were still running at the end of the trace count as completed then.
     pub count_censored: bool,
+    /// A known study whose choice of jobs is repeated.
+    pub preset: Option<Preset>,
 }
 
 impl Options {
@@ -151,12 +155,50 @@ impl Repairs {
         self.mend(problem, "the wait is taken for zero", remarks)
     }
 
-    fn mend(self, problem: Problem, how: &str, remarks: &mut Vec<Remark>) -> Result<(), Problem> {
+    /// Refuses a row, or tells how it was mended.
+    pub(crate) fn mend(self, problem: Problem, how: &str, remarks: &mut Vec<Remark>) -> Result<(), Problem> {
         if !self.clamp {
             return Err(problem);
         }
         let what = format!("{}; {how}", problem.what);
         remarks.push(Remark { done: Done::Repaired, problem: Problem { what, ..problem } });
+        Ok(())
+    }
+}
+
+/// A known study that chose among the jobs of a trace and changed some. Repeating it needs the same choice; everything
+/// that it does is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Preset {
+    /// Blox (EuroSys 2024), the Philly reader of its artifact: jobs of 10^1.5 to 10^4 minutes, and numbers of GPUs other
+    /// than 1, 2, 4, 8 and 16 become 1.
+    Blox,
+}
+
+impl Preset {
+    const BLOX_MINUTES: (f64, f64) = (31.622_776_601_683_793, 10_000.0);
+    const BLOX_GPUS: [u32; 5] = [1, 2, 4, 8, 16];
+
+    /// Does to a job what the study did.
+    pub(crate) fn apply(self, draft: &mut Draft<'_>) -> Result<(), Problem> {
+        let Self::Blox = self;
+        let Speed::Fixed { iteration, .. } = draft.truth.speed else {
+            return Err(Problem::new("the length of the job depends on where it runs", "", "preset blox"));
+        };
+        let minutes = draft.truth.iterations * iteration.as_secs_f64() / 60.0;
+        let (least, most) = Self::BLOX_MINUTES;
+        if !(least..=most).contains(&minutes) {
+            let what = "preset blox: the job runs less than 31.6 or more than 10,000 minutes";
+            return Err(Problem::new(what, "minutes", &minutes.to_string()));
+        }
+        let gpus = draft.shape.minimum().gpu_milli / GPU;
+        if !Self::BLOX_GPUS.iter().any(|usual| u64::from(*usual) == gpus) {
+            let what = "preset blox: the number of GPUs is not 1, 2, 4, 8 or 16; it is now 1";
+            let problem = Problem::new(what, "GPUs", &gpus.to_string());
+            draft.remarks.push(Remark { done: Done::Repaired, problem });
+            draft.shape = Parallelism::gang(1);
+            draft.truth.speed = Speed::Fixed { iteration, workers: 1 };
+        }
         Ok(())
     }
 }

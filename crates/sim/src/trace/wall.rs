@@ -32,6 +32,9 @@ const LETTERS: &[(&str, i8)] = &[
     ("JST", 9),
 ];
 
+/// The end of the year 5000 in seconds since 1970: no later moment can be written as a time of our own format.
+const LAST_S: i64 = 95_649_119_999;
+
 /// A clock on the wall of wherever the trace was made.
 #[derive(Clone, Debug)]
 pub(crate) struct Clock {
@@ -84,8 +87,11 @@ impl Clock {
                 )?
             }
         };
-        let before = || Problem::new(format!("{field} is before the year 1970"), field, value);
-        u64::try_from(at.as_microsecond()).map(Time).map_err(|_| before())
+        let outside = |what: &str| Problem::new(format!("{field} is {what}"), field, value);
+        if at.as_second() > LAST_S {
+            return Err(outside("after the year 5000"));
+        }
+        u64::try_from(at.as_microsecond()).map(Time).map_err(|_| outside("before the year 1970"))
     }
 
     /// A time without a zone, and what had to be assumed about it.

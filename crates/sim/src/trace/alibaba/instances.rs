@@ -92,7 +92,7 @@ fn draft<'a>(row: &Row<'a, '_>) -> Result<Draft<'a>, Problem> {
     Ok(Draft {
         name: Some(name),
         model: row.text(Key::App),
-        seen: deleted.unwrap_or(Time::ZERO).max(start),
+        ended: Some(deleted.unwrap_or(Time::ZERO).max(start)),
         running_since,
         remarks,
         ..Draft::plain(created.unwrap_or(Time::ZERO), Parallelism::rigid(1, worker), truth)

@@ -149,7 +149,7 @@ fn draft<'a>(row: &Row<'a, '_>, life: Life, remarks: Vec<Remark>) -> Result<Draf
         goals: Goals { class, ..Goals::default() },
         gpu_types: if gpus == 0 { "" } else { row.text(Key::Spec) },
         cut: life.cut,
-        seen: life.seen,
+        ended: Some(life.seen),
         remarks,
         ..Draft::plain(life.submitted, Parallelism::rigid(1, worker), truth)
     })

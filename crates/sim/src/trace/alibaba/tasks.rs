@@ -128,7 +128,7 @@ fn draft<'a>(row: &Row<'a, '_>) -> Result<Draft<'a>, Problem> {
         name: Some(name),
         part,
         gpu_types,
-        seen: end.unwrap_or(Time::ZERO).max(start),
+        ended: Some(end.unwrap_or(Time::ZERO).max(start)),
         running_since,
         remarks,
         ..Draft::plain(start, Parallelism::rigid(workers, worker), truth)
