@@ -17,7 +17,7 @@ const KINDS: [(Done, &str, &str, &str); 4] = [
 /// The sums, and a table of findings.
 pub(crate) fn import_report(report: &ImportReport) -> Markup {
     let of = |done: Done| report.findings.iter().filter(move |finding| finding.done == done);
-    let sum = |done| of(done).map(|finding| finding.count).sum::<u64>();
+    let sum = |done| report.count(done);
     let kept = if report.rows > 0 { report.kept as f64 / report.rows as f64 } else { 0.0 };
     let examples = report.findings.iter().any(|finding| !finding.examples.is_empty());
     html! {
