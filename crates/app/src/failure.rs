@@ -12,7 +12,7 @@ use trainyard_sim::simulate::SetupError;
 use trainyard_sim::trace::{TraceError, WriteError};
 
 use crate::commands::ReplayError;
-use crate::config::ArgumentError;
+use crate::config::{ArgumentError, SweepFileError};
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
@@ -20,6 +20,9 @@ pub(crate) enum Failure {
     /// An argument that is not understood.
     #[error(transparent)]
     Argument(#[from] ArgumentError),
+    /// The file of a sweep makes no sense.
+    #[error(transparent)]
+    Sweep(#[from] SweepFileError),
     /// A policy or a parameter that does not exist.
     #[error(transparent)]
     Policy(#[from] ParameterError),

@@ -12,7 +12,7 @@ use trainyard_sched::control::{Action, Backend, Moment};
 use trainyard_sched::model::{Cluster, GPU, JobId, Seed, Time};
 use trainyard_sched::policies;
 use trainyard_sim::backend::Options;
-use trainyard_sim::forecast::{Estimate, Forecast, Future, Past};
+use trainyard_sim::forecast::{Estimate, Forecast, Past};
 use trainyard_sim::physics::Physics;
 use trainyard_sim::simulate::{Setup, prepare};
 use trainyard_sim::trace::{self, Declaring};
@@ -22,15 +22,34 @@ use trainyard_sim::workload::Workload;
 struct Source {
     name: &'static str,
     path: &'static str,
+    tenant: Option<&'static str>,
     from_s: u64,
     jobs: usize,
 }
 
 const SOURCES: [Source; 4] = [
-    Source { name: "Sia-Philly", path: "sia/traces/philly.csv.gz", from_s: 20 * 86_400, jobs: 6_000 },
-    Source { name: "Tiresias-480", path: "tiresias/tf_job.csv", from_s: 0, jobs: 480 },
-    Source { name: "Chronus", path: "chronus/trace_job_Philly_MIX1.csv.gz", from_s: 0, jobs: 4_000 },
-    Source { name: "Muri", path: "muri/simulator/trace-data/cluster_trace.csv", from_s: 0, jobs: 4_000 },
+    Source {
+        name: "Sia-Philly",
+        path: "sia/traces/philly.csv.gz",
+        tenant: Some("6c71a0"),
+        from_s: 0,
+        jobs: 4_000,
+    },
+    Source {
+        name: "Tiresias-480",
+        path: "tiresias_runs/traces/philly_103959_480.csv",
+        tenant: None,
+        from_s: 0,
+        jobs: 480,
+    },
+    Source {
+        name: "Chronus",
+        path: "chronus/trace_job_Philly_MIX1.csv.gz",
+        tenant: None,
+        from_s: 0,
+        jobs: 2_500,
+    },
+    Source { name: "Muri", path: "muri/simulator/trace1.csv", tenant: None, from_s: 0, jobs: 2_500 },
 ];
 const POLICIES: [&str; 3] = ["fifo", "srtf", "tiresias"];
 const SEED: Seed = Seed(7);
@@ -42,6 +61,7 @@ struct Wish {
     declared: Declaring,
     folder: PathBuf,
     only: Option<String>,
+    policy: Option<String>,
 }
 
 fn wish() -> Wish {
@@ -51,6 +71,7 @@ fn wish() -> Wish {
         declared: Declaring::Noisy { spread: 0.5 },
         folder: PathBuf::from("../shared/data"),
         only: None,
+        policy: None,
     };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
@@ -58,6 +79,7 @@ fn wish() -> Wish {
         match word.as_str() {
             "--load" => wish.load = value().parse().expect("a load is a number"),
             "--asks" => wish.asks = value().parse().expect("asks are a number"),
+            "--policy" => wish.policy = Some(value()),
             "--only" => wish.only = Some(value()),
             "--declared" => {
                 wish.declared = match value().as_str() {
@@ -80,16 +102,26 @@ fn read(source: &Source, wish: &Wish) -> Option<Workload> {
         seed: SEED,
         declared: wish.declared,
         from: Time::from_secs(source.from_s),
-        jobs: Some(source.jobs),
         ..trace::Options::default()
     };
     match trace::read(&path, &options) {
-        Ok(workload) => Some(workload),
+        Ok(workload) => Some(only(workload, source)),
         Err(error) => {
             println!("{:<13} not read: {error}", source.name);
             None
         }
     }
+}
+
+/// The jobs of one tenant, and as many as are wanted.
+fn only(mut workload: Workload, source: &Source) -> Workload {
+    if let Some(name) = source.tenant {
+        let tenant = workload.tenants.find(name).expect("the tenant is in the trace");
+        workload.jobs.retain(|(job, _)| job.tenant == tenant);
+    }
+    workload.jobs.truncate(source.jobs);
+    workload.number();
+    workload
 }
 
 /// Nodes of eight GPUs, as many as make the load, and enough for the widest job.
@@ -162,8 +194,15 @@ struct Open {
 fn ask(open: &Open, policy: &str) -> Asked {
     let forecast = Forecast::new(&open.moment, &open.past, open.job);
     let build = || policies::build(policy, &toml::Table::new()).expect("the policy exists");
-    let futures: Vec<Future> = (0..forecast.futures()).map(|k| forecast.one_future(build(), k)).collect();
-    Asked { at_submission: open.at_submission, job: open.job, estimate: forecast.estimate(&futures) }
+    let mut seen = Vec::new();
+    loop {
+        let next = forecast.next_futures(&seen);
+        if next.is_empty() {
+            break;
+        }
+        seen.extend(next.map(|number| forecast.one_future(build(), number)));
+    }
+    Asked { at_submission: open.at_submission, job: open.job, estimate: forecast.estimate(&seen) }
 }
 
 /// Asks many questions on two threads; the order of the answers does not depend on them.
@@ -292,7 +331,7 @@ fn main() {
         "trace         policy    asked at   waited asked inside%  early%  <=med%  open%  width_s  spread_s  ratio  med(w/s)"
     );
     for source in &SOURCES {
-        if wish.only.as_ref().is_some_and(|only| !source.name.to_lowercase().contains(&only.to_lowercase())) {
+        if wish.only.as_ref().is_some_and(|only| !source.name.contains(only)) {
             continue;
         }
         let Some(workload) = read(source, &wish) else { continue };
@@ -303,7 +342,9 @@ fn main() {
             cluster.gpu_count(),
             Path::new(source.path).display()
         );
-        for policy in POLICIES {
+        for policy in
+            POLICIES.into_iter().filter(|policy| wish.policy.as_ref().is_none_or(|only| only == policy))
+        {
             cell(source.name, &workload, &cluster, policy, &wish);
         }
     }

@@ -7,7 +7,9 @@ mod inspection;
 mod policies;
 mod replay;
 mod run;
+mod sweep;
 mod trace;
+mod whatif;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -26,7 +28,7 @@ const EXIT_CODES: &str = "Exit codes:
   2  wrong usage or bad input
   3  finished, but rows of the trace were left out or repaired (only with --strict)
   4  the backend is not available
-  5  finished, but a bound given with --require was missed
+  5  finished, but a bound given with --require or --until was missed
 
 Data goes to standard output, everything else to standard error.";
 
@@ -61,6 +63,12 @@ enum Command {
     /// Simulate several policies on the same input and compare them.
     #[command(after_help = EXIT_CODES)]
     Compare(compare::CompareArguments),
+    /// Tell what other machines, another load or another policy would change.
+    #[command(name = "whatif", after_help = EXIT_CODES)]
+    WhatIf(Box<whatif::WhatIfArguments>),
+    /// Run all combinations of the factors of a file, and compare them seed by seed.
+    #[command(after_help = EXIT_CODES)]
+    Sweep(sweep::SweepArguments),
     /// List the policies, or show one with its parameters.
     Policies(policies::PoliciesArguments),
     /// Make traces, bring them into the native format, or look at them.
@@ -104,6 +112,8 @@ pub(crate) fn perform(arguments: Arguments) -> Result<Ending, Failure> {
         None => compare::busy_day(output),
         Some(Command::Run(given)) => run::perform(&given, output),
         Some(Command::Compare(given)) => compare::perform(&given, output),
+        Some(Command::WhatIf(given)) => whatif::perform(&given, output),
+        Some(Command::Sweep(given)) => sweep::perform(&given, output),
         Some(Command::Policies(given)) => policies::perform(&given, output),
         Some(Command::Trace(command)) => trace::perform(&command, output),
         Some(Command::Cluster(command)) => cluster::perform(&command, output),

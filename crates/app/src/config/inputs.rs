@@ -1,6 +1,6 @@
 //! What a run depends on, policy aside: jobs, machines, costs, failures, seed. Many policies share one.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
@@ -10,14 +10,15 @@ use trainyard_sim::capacity::{self, Capacity, overlaid};
 use trainyard_sim::cluster::{self, ClusterFile};
 use trainyard_sim::faults::{Fault, draw_faults, read_faults};
 use trainyard_sim::generate::{GenerateError, Load, PRESETS, Parameters, generate};
+use trainyard_sim::resample;
 use trainyard_sim::simulate::{Setup, natural_horizon};
 use trainyard_sim::trace::{self, Declaring};
 use trainyard_sim::workload::{ImportReport, Workload};
 
 use super::run_file::{CapacityPart, ClusterPart, JobsPart, MovingPart, WorldPart};
-use super::trace_arguments::{ReadingPart, TraceArguments};
-use super::words::{declaring, seconds, span, span_word};
-use super::{ArgumentError, FaultsWord};
+use super::trace_arguments::{PIPE, ReadingPart, TraceArguments};
+use super::words::{LoadWord, declaring, seconds, span, span_word};
+use super::{ArgumentError, FaultsWord, MachineChange, Stock};
 use crate::failure::Failure;
 
 /// The preset that is generated when nobody says what to run.
@@ -35,9 +36,10 @@ pub(crate) struct InputArguments {
     /// At most so many jobs of the trace, or exactly so many generated ones.
     #[arg(long, value_name = "N", help_heading = "Jobs")]
     pub(crate) jobs: Option<u32>,
-    /// Generate so many jobs that they ask for this part of the cluster's GPU time; 1 is as much as there is.
-    #[arg(long, value_name = "FRACTION", conflicts_with = "trace", help_heading = "Jobs")]
-    pub(crate) load: Option<f64>,
+    /// Generate jobs that ask for this part of the cluster's GPU time (1 is as much as there is); or, as in 1.5x, so
+    /// many times the jobs that there are, also of a trace.
+    #[arg(long, value_name = "FRACTION|FACTORx", help_heading = "Jobs")]
+    pub(crate) load: Option<LoadWord>,
     /// Leave out the part of the trace before this time.
     #[arg(long, value_name = "TIME", value_parser = span, requires = "trace", help_heading = "Jobs")]
     pub(crate) from: Option<Span>,
@@ -95,6 +97,22 @@ impl InputArguments {
     }
 }
 
+/// How the inputs of one of several runs differ from what the arguments say.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Variation {
+    /// Instead of the seed of the arguments.
+    pub(crate) seed: Option<u64>,
+    /// Whether the trace is replaced by another one that is drawn from it. A generated workload is drawn anew with
+    /// each seed in any case.
+    pub(crate) resampled: bool,
+    /// So many times the load; it comes on top of that of the arguments.
+    pub(crate) load_factor: Option<f64>,
+    /// Other machines.
+    pub(crate) machines: MachineChange,
+    /// Speeds of GPU types, besides those of the cluster file.
+    pub(crate) gpu_speed: Vec<(String, f64)>,
+}
+
 /// Everything that a run depends on, policy aside.
 #[derive(Clone, Debug)]
 pub(crate) struct Inputs {
@@ -123,18 +141,40 @@ pub(crate) struct Inputs {
 impl Inputs {
     /// Reads, generates and checks everything.
     pub(crate) fn new(given: &InputArguments) -> Result<Self, Failure> {
+        Self::varied(given, &Variation::default(), None)
+    }
+
+    /// The same for one of several runs, which may share the traces that were read.
+    pub(crate) fn varied(
+        given: &InputArguments,
+        variation: &Variation,
+        stock: Option<&Stock>,
+    ) -> Result<Self, Failure> {
         let move_cost = MoveCost {
             save: seconds("--save-s", given.save_s)?,
             load: seconds("--load-s", given.load_s)?,
             ..MoveCost::default()
         };
         let capacity = given.capacity.as_deref().map(capacity::load).transpose()?;
-        let words = cluster_words(given, capacity.as_ref())?;
-        let ClusterFile { cluster, tenants, physics, report: cluster_report } = cluster::load(&words)?;
-        let workload = read_jobs(given, &cluster, tenants, move_cost)?;
-        let seed = Seed(given.seed);
-        let share = capacity.as_ref().map_or(Ok(1.0), |series| series.mean_share(&cluster))?;
-        let natural = || longer(&workload, natural_horizon(&workload, &cluster), share);
+        let mut words = cluster_words(given, capacity.as_ref())?;
+        let ClusterFile { cluster: today, tenants, mut physics, report: cluster_report } =
+            cluster::load(&words)?;
+        let machines = variation.machines.apply(&today)?;
+        if !variation.machines.is_none() {
+            words = format!("{words}{}", variation.machines);
+        }
+        physics.gpu_speed.extend(variation.gpu_speed.iter().cloned());
+        let seed = Seed(variation.seed.unwrap_or(given.seed));
+        let jobs = Jobs { given, variation, stock, seed, move_cost, gpus: today.gpu_count() };
+        let workload = jobs.read(&machines.all, tenants)?;
+        let cluster = machines.cluster.clone();
+        // The series tells of the nodes of today; what is added is there all the time.
+        let share = capacity.as_ref().map_or(Ok(1.0), |series| series.mean_share(&today))?;
+        let natural = || {
+            // A change of machines must not move the end of the run so far forward that it counts against them.
+            let late = natural_horizon(&workload, &cluster).max(natural_horizon(&workload, &today));
+            longer(&workload, late, share)
+        };
         let horizon = given.horizon.map_or_else(natural, |span| Time::ZERO + span);
         let first = workload.jobs.first().map_or(Time::ZERO, |(job, _)| job.submitted);
         if horizon <= first {
@@ -142,11 +182,14 @@ impl Inputs {
         }
         let faults = match &given.faults {
             None => Vec::new(),
-            Some(FaultsWord::File(path)) => read_faults(path, &cluster)?,
-            Some(FaultsWord::Drawn(model)) => draw_faults(*model, &cluster, horizon, seed)?,
+            Some(FaultsWord::File(path)) => machines.faults(read_faults(path, &machines.all)?),
+            Some(FaultsWord::Drawn(model)) => {
+                machines.faults(draw_faults(*model, &machines.all, horizon, seed)?)
+            }
         };
         let failures = faults.iter().filter(|(_, _, state)| *state == NodeState::Down).count();
-        let changes = capacity.as_ref().map(|series| series.changes(&cluster, seed)).transpose()?;
+        let changes = capacity.as_ref().map(|series| series.changes(&today, seed)).transpose()?;
+        let changes = changes.map(|changes| machines.faults(changes));
         let node_changes = match &changes {
             None => faults,
             Some(changes) => overlaid(&faults, changes),
@@ -182,16 +225,17 @@ impl Inputs {
 
     /// A fresh copy for one run.
     pub(crate) fn setup(&self) -> Setup {
+        self.clone().into_setup()
+    }
+
+    /// The same for the only run of these inputs.
+    pub(crate) fn into_setup(self) -> Setup {
         Setup {
-            cluster: self.cluster.clone(),
-            tenants: self.tenants.clone(),
-            workload: self.workload.clone(),
-            physics: self.world_part.physics.clone(),
-            options: Options {
-                node_changes: self.node_changes.clone(),
-                horizon: self.horizon,
-                ..Options::default()
-            },
+            cluster: self.cluster,
+            tenants: self.tenants,
+            workload: self.workload,
+            physics: self.world_part.physics,
+            options: Options { node_changes: self.node_changes, horizon: self.horizon, ..Options::default() },
             seed: self.seed,
         }
     }
@@ -238,39 +282,88 @@ fn cluster_words(given: &InputArguments, capacity: Option<&Capacity>) -> Result<
     Ok(format!("{}x8:v100", gpus / 8))
 }
 
-fn read_jobs(
-    given: &InputArguments,
-    cluster: &Cluster,
-    tenants: Tenants,
+/// Where jobs come from.
+struct Jobs<'a> {
+    given: &'a InputArguments,
+    variation: &'a Variation,
+    stock: Option<&'a Stock>,
+    seed: Seed,
     move_cost: MoveCost,
-) -> Result<Workload, Failure> {
-    let seed = Seed(given.seed);
-    let declared = given.declared;
-    let Some(path) = &given.trace else {
+    /// The GPUs that a load is a fraction of: those of today.
+    gpus: u64,
+}
+
+impl Jobs<'_> {
+    fn read(&self, cluster: &Cluster, tenants: Tenants) -> Result<Workload, Failure> {
+        let given_factor = match self.given.load {
+            Some(LoadWord::Times(factor)) => factor,
+            _ => 1.0,
+        };
+        let factor = given_factor * self.variation.load_factor.unwrap_or(1.0);
+        match &self.given.trace {
+            Some(path) => self.trace(path, cluster, tenants, factor),
+            None => self.generated(tenants, factor),
+        }
+    }
+
+    fn generated(&self, tenants: Tenants, factor: f64) -> Result<Workload, Failure> {
         // What needs --trace goes unnoticed beside --generate, which excludes it.
-        let unread = given.reading.part();
+        let unread = self.given.reading.part();
         if unread != ReadingPart::default() {
             let given = toml::to_string(&unread).unwrap_or_default().trim().replace('\n', ", ");
             return Err(ArgumentError::NothingToRead { given }.into());
         }
-        let preset = given.generate.as_deref().unwrap_or(USUAL_PRESET).to_owned();
-        let load = given.load.map(|fraction| Load { fraction, gpus: cluster.gpu_count() });
-        let jobs = given.jobs;
-        let parameters = Parameters { preset, seed, jobs, days: None, load, tenants, declared, move_cost };
-        return Ok(generate(&parameters)?);
-    };
-    let options = trace::Options {
-        seed,
-        declared,
-        move_cost,
-        from: Time::ZERO + given.from.unwrap_or_default(),
-        until: given.until.map(|until| Time::ZERO + until),
-        jobs: given.jobs.map(|jobs| jobs as usize),
-        gpu_types: cluster.gpu_types.iter().map(|gpu_type| Arc::clone(&gpu_type.name)).collect(),
-        tenants,
-        ..trace::Options::default()
-    };
-    Ok(given.reading.read(path, options)?)
+        let load = match self.given.load {
+            Some(LoadWord::Fraction(fraction)) => Some(Load { fraction, gpus: self.gpus }),
+            _ => None,
+        };
+        let parameters = Parameters {
+            preset: self.given.generate.as_deref().unwrap_or(USUAL_PRESET).to_owned(),
+            seed: self.seed,
+            jobs: self.given.jobs,
+            days: None,
+            load,
+            tenants,
+            declared: self.given.declared,
+            move_cost: self.move_cost,
+        };
+        let parameters = if factor == 1.0 { parameters } else { parameters.times(factor)? };
+        Ok(generate(&parameters)?)
+    }
+
+    fn trace(
+        &self,
+        path: &Path,
+        cluster: &Cluster,
+        tenants: Tenants,
+        factor: f64,
+    ) -> Result<Workload, Failure> {
+        let given = self.given;
+        if let Some(LoadWord::Fraction(fraction)) = given.load {
+            return Err(ArgumentError::FractionOfTrace { fraction: fraction.to_string() }.into());
+        }
+        let options = trace::Options {
+            seed: self.seed,
+            declared: given.declared,
+            move_cost: self.move_cost,
+            from: Time::ZERO + given.from.unwrap_or_default(),
+            until: given.until.map(|until| Time::ZERO + until),
+            jobs: given.jobs.map(|jobs| jobs as usize),
+            gpu_types: cluster.gpu_types.iter().map(|gpu_type| Arc::clone(&gpu_type.name)).collect(),
+            tenants,
+            ..trace::Options::default()
+        };
+        let shared = match self.stock {
+            Some(_) if path == Path::new(PIPE) => return Err(ArgumentError::PipedTrace.into()),
+            Some(stock) => stock.read(path, &given.reading.options(options))?,
+            None => Arc::new(given.reading.read(path, options)?),
+        };
+        let drawn = self.variation.resampled.then(|| resample::replicate(&shared, self.seed));
+        if factor == 1.0 {
+            return Ok(drawn.unwrap_or_else(|| Arc::unwrap_or_clone(shared)));
+        }
+        Ok(resample::superpose(drawn.as_ref().unwrap_or(&shared), factor, self.seed))
+    }
 }
 
 fn jobs_part(given: &InputArguments, workload: &Workload) -> JobsPart {

@@ -8,7 +8,7 @@ use super::trace_arguments::ReadingPart;
 use super::{Inputs, PolicyChoice};
 
 /// The version of this program.
-const PROGRAM: &str = concat!("trainyard ", env!("CARGO_PKG_VERSION"));
+pub(crate) const PROGRAM: &str = concat!("trainyard ", env!("CARGO_PKG_VERSION"));
 
 /// The file.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -3,8 +3,12 @@
 mod folder;
 mod histogram;
 mod journal;
+mod measure;
+mod replicates;
 mod stopwatch;
+pub(crate) mod sweep;
 mod trial;
+pub(crate) mod whatif;
 
 use std::path::Path;
 use std::time::Instant;
@@ -18,6 +22,7 @@ use crate::config::{Ended, Inputs, PolicyChoice, RunFile};
 use crate::failure::Failure;
 pub(crate) use folder::{write_json, write_text};
 use journal::JournalFile;
+pub(crate) use replicates::pool;
 use stopwatch::Stopwatch;
 pub(crate) use trial::{Closer, Trial};
 

@@ -50,7 +50,7 @@ impl Trial {
     pub(crate) fn new(outcome: Outcome) -> Self {
         let Outcome { summary, metrics, details } = outcome;
         let of = |value: fn(&JobRow) -> f64| {
-            let completed = metrics.rows().filter(|row| row.ended.is_some() && row.started.is_some());
+            let completed = metrics.rows().filter(|row| row.is_completed());
             let mut values: Vec<f64> = completed.map(value).collect();
             values.sort_by(f64::total_cmp);
             distribution(&values)

@@ -106,14 +106,14 @@ impl Axis {
 
     /// Parts of a whole, from 0 to so much of it.
     pub(crate) fn parts(to: f64, title: &str) -> Self {
-        let step = round_step(to / 4.0);
+        let step = if to == 1.0 { 0.25 } else { round_step(to / 4.0) };
         let to = (to / step - 1e-9).ceil().max(1.0) * step;
         Self::linear(Measure::Part, to, step, title)
     }
 
-    /// Lengths of time, logarithmic, that hold both of these.
+    /// Lengths of time, logarithmic, from a mark that is not longer than the shortest to the longest.
     pub(crate) fn lengths(shortest_s: f64, longest_s: f64, title: &str) -> Self {
-        let from = shortest_s.max(SHORTEST_S);
+        let from = LOG_MARKS_S.into_iter().rfind(|mark| *mark <= shortest_s).unwrap_or(SHORTEST_S);
         let to = longest_s.max(from * 10.0);
         let mut axis = Self {
             measure: Measure::Length,
@@ -126,6 +126,29 @@ impl Axis {
         let inside = LOG_MARKS_S.into_iter().filter(|mark| from * 0.999 <= *mark && *mark <= to * 1.001);
         axis.ticks = inside.map(|mark| Tick { at: axis.part(mark), label: axis.words(mark) }).collect();
         axis
+    }
+
+    /// Differences, from the lowest to the highest with zero in sight.
+    pub(crate) fn differences(measure: Measure, lowest: f64, highest: f64, title: &str) -> Self {
+        let (low, high) = (lowest.min(0.0), highest.max(0.0));
+        let step = match measure {
+            Measure::Length => round_step_s(((high - low) / 5.0).max(1.0)),
+            Measure::Count => round_step(((high - low) / 5.0).max(1.0)),
+            Measure::Part => round_step(((high - low) / 5.0).max(0.01)),
+        };
+        let (first, last) = ((low / step).floor(), (high / step).ceil().max(1.0));
+        let (from, to) = (first * step, last * step);
+        let mut axis =
+            Self { measure, scale: Scale::Linear, from, to, title: title.to_owned(), ticks: vec![] };
+        let marks = (first as i32..=last as i32).map(|k| f64::from(k) * step);
+        axis.ticks = marks.map(|mark| Tick { at: axis.part(mark), label: axis.signed(mark) }).collect();
+        axis
+    }
+
+    /// A difference as it is written beside the axis.
+    fn signed(&self, value: f64) -> String {
+        let sign = if value < 0.0 { "\u{2212}" } else { "" };
+        format!("{sign}{}", self.words(value.abs()))
     }
 
     fn linear(measure: Measure, to: f64, step: f64, title: &str) -> Self {
@@ -144,6 +167,11 @@ impl Axis {
             Scale::Logarithmic => (value.max(self.from) / self.from).ln() / (self.to / self.from).ln(),
         };
         part.clamp(0.0, 1.0)
+    }
+
+    /// Whether equal distances are equal factors.
+    pub(crate) fn is_logarithmic(&self) -> bool {
+        self.scale == Scale::Logarithmic
     }
 
     /// A value as it is written beside the axis.
@@ -206,7 +234,7 @@ mod tests {
     fn marks_are_at_round_numbers() {
         assert_eq!(labels(&Axis::counts(512.0, "")), ["0", "200", "400", "600"]);
         assert_eq!(labels(&Axis::counts(3.0, "")), ["0", "1", "2", "3"]);
-        assert_eq!(labels(&Axis::parts(1.0, "")), ["0 %", "50 %", "100 %"]);
+        assert_eq!(labels(&Axis::parts(1.0, "")), ["0 %", "25 %", "50 %", "75 %", "100 %"]);
         assert_eq!(labels(&Axis::parts(0.07, "")), ["0 %", "2 %", "4 %", "6 %", "8 %"]);
         assert_eq!(labels(&Axis::time(90_000.0, "")), ["0", "6 h", "12 h", "18 h", "1 d"]);
         assert_eq!(labels(&Axis::time(90.0, "")), ["0", "30 s", "1 min", "90 s"]);
@@ -214,6 +242,15 @@ mod tests {
             labels(&Axis::lengths(0.0, 90_000.0, "")),
             ["1 s", "10 s", "1 min", "10 min", "1 h", "6 h", "1 d"]
         );
+    }
+
+    #[test]
+    fn differences_have_zero_in_sight_and_signs() {
+        let axis = Axis::differences(Measure::Length, -9000.0, 1800.0, "");
+        assert_eq!(labels(&axis), ["\u{2212}3 h", "\u{2212}2 h", "\u{2212}1 h", "0", "1 h"]);
+        let axis = Axis::differences(Measure::Part, 0.011, 0.034, "");
+        assert_eq!(labels(&axis), ["0 %", "1 %", "2 %", "3 %", "4 %"]);
+        assert_eq!(labels(&Axis::differences(Measure::Count, 0.0, 0.0, "")), ["0", "1"]);
     }
 
     #[test]

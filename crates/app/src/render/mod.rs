@@ -2,16 +2,27 @@
 
 mod axis;
 mod cluster;
+mod figure;
 mod inspection;
 mod report;
 mod sentence;
 mod svg;
+mod sweep;
+mod sweep_page;
 mod table;
+mod whatif;
+mod whatif_page;
+mod whatif_sentences;
 mod words;
 
 pub(crate) use cluster::cluster_text;
 pub(crate) use inspection::inspection_text;
 pub(crate) use report::report_page;
 pub(crate) use sentence::sentence;
+pub(crate) use sweep::sweep_text;
+pub(crate) use sweep_page::sweep_page;
 pub(crate) use table::{Align, COLUMNS, best_rows, comparison_table, plain_table, summary_table};
+pub(crate) use whatif::whatif_text;
+pub(crate) use whatif_page::whatif_page;
+pub(crate) use whatif_sentences::whatif_sentences;
 pub(crate) use words::short_value;

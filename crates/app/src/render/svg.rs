@@ -33,6 +33,19 @@ impl Path {
         Self(text)
     }
 
+    /// Steps that keep the height of a point until the next one, and that of a floor before the first.
+    pub(crate) fn steps(points: impl IntoIterator<Item = (f64, f64)>, floor: f64) -> Self {
+        let mut text = String::new();
+        for (i, (x, y)) in points.into_iter().enumerate() {
+            if i == 0 {
+                let _ = write!(text, "M0 {}H{}V{}", number(floor), number(x), number(y));
+            } else {
+                let _ = write!(text, "H{}V{}", number(x), number(y));
+            }
+        }
+        Self(text)
+    }
+
     /// Adds a rectangle.
     pub(crate) fn rectangle(&mut self, (x, y): (f64, f64), (width, height): (f64, f64)) {
         let (width, height) = (number(width), number(height));
@@ -76,6 +89,7 @@ mod tests {
     #[test]
     fn paths_hold_what_was_drawn() {
         assert_eq!(Path::line([(0.0, 1.0), (2.5, 3.0)]).as_str(), "M0 1L2.5 3");
+        assert_eq!(Path::steps([(1.0, 5.0), (2.0, 3.0)], 9.0).as_str(), "M0 9H1V5H2V3");
         let mut bars = Path::default();
         bars.rectangle((1.0, 2.0), (3.0, 4.0));
         bars.upright(5.0, 0.0, 8.0);

@@ -96,6 +96,7 @@ const fn outcome_words(outcome: Outcome) -> &'static str {
         Outcome::StopRuleMet => "met its stop rule",
         Outcome::Withdrawn => "was withdrawn",
         Outcome::Rejected => "was rejected",
+        Outcome::Censored => "still ran when its trace ended",
     }
 }
 

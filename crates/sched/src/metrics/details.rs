@@ -3,6 +3,7 @@
 //! One follower of what is held feeds them all, so that they agree with each other.
 
 use crate::control::{Batch, Log, Step};
+use crate::decide::Reason;
 use crate::model::{Cluster, Job, Tenants, Time};
 
 use super::holdings::{Change, Holdings};
@@ -60,7 +61,7 @@ impl Log for Details {
         let at = batch.at;
         let Self { holdings, timeline, waiting, shares, fragmentation } = self;
         let mut is_noted = true;
-        let mut follow = |waiting: &mut Waiting, change: Change<'_>| match change {
+        let mut follow = |waiting: &mut Waiting, shares: &mut Shares, change: Change<'_>| match change {
             Change::Arrived(job) => {
                 waiting.arrived(at, job.id, wanted_gpus(job));
                 shares.arrived(at, job.tenant, wanted_gpus(job));
@@ -80,6 +81,7 @@ impl Log for Details {
             }
             Change::Gone(job) => {
                 waiting.gone(at, job.id);
+                shares.judged(at, job.id, job.tenant, wanted_gpus(job), true);
                 shares.gone(at, job.tenant, wanted_gpus(job));
             }
             Change::Node(node, state) => {
@@ -88,11 +90,15 @@ impl Log for Details {
                 is_noted = false;
             }
         };
-        holdings.events(batch, step, &mut |change| follow(waiting, change));
+        holdings.events(batch, step, &mut |change| follow(waiting, shares, change));
         for (id, verdict) in step.decision.iter().flat_map(|decision| &decision.verdicts) {
             waiting.decided(at, *id, verdict);
+            if let Some(job) = holdings.job(*id) {
+                let possible = !matches!(verdict.reason(), Reason::Unplaceable { .. });
+                shares.judged(at, job.id, job.tenant, wanted_gpus(job), possible);
+            }
         }
-        holdings.actions(at, step, &mut |change| follow(waiting, change));
+        holdings.actions(at, step, &mut |change| follow(waiting, shares, change));
         if !is_noted {
             fragmentation.note(at);
         }

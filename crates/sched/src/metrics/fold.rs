@@ -275,11 +275,7 @@ impl Metrics {
     /// The numbers so far. Names of policies and measured times are the caller's to add.
     pub fn summary(&self, now: Time) -> Summary {
         let begin = self.first_arrival.unwrap_or_default();
-        let ended = |row: &&JobRow| {
-            let seen_to_the_end = row.outcome != Some(Outcome::Censored);
-            row.ended.is_some() && row.started.is_some() && seen_to_the_end
-        };
-        let finished: Vec<&JobRow> = self.rows().filter(ended).collect();
+        let finished: Vec<&JobRow> = self.rows().filter(|row| row.is_completed()).collect();
         let impossible = self.rows().filter(|row| row.is_impossible()).count() as u64;
         let completed = finished.len() as u64;
         let any_end = self.rows().any(|row| row.ended.is_some() && row.started.is_some());
@@ -384,6 +380,11 @@ impl JobRow {
     /// Whether it ended as it was meant to.
     pub const fn went_well(&self) -> bool {
         matches!(self.outcome, Some(Outcome::Completed | Outcome::StopRuleMet))
+    }
+
+    /// Whether it began and was seen to come to an end, however it ended.
+    pub fn is_completed(&self) -> bool {
+        self.ended.is_some() && self.started.is_some() && self.outcome != Some(Outcome::Censored)
     }
 
     /// Whether it could not run even on the idle cluster.

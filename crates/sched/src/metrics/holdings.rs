@@ -64,6 +64,14 @@ struct Open {
 }
 
 impl Holdings {
+    /// A job that is there.
+    pub(super) fn job(&self, id: JobId) -> Option<&Job> {
+        match self.jobs.get(id.index()) {
+            Some(Slot::Open(open)) => Some(&open.job),
+            _ => None,
+        }
+    }
+
     /// Tells what the events of a step changed, and which jobs are over.
     pub(super) fn events(&mut self, batch: &Batch, step: &Step, tell: &mut impl FnMut(Change<'_>)) {
         let at = batch.at;

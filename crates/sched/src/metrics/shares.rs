@@ -1,6 +1,6 @@
 //! What each tenant got, what it asked for, and what it was entitled to.
 //!
-//! A tenant asks for GPUs while its jobs hold or want them. It is entitled, while it asks for anything, to the part of
+//! A tenant asks for GPUs while its jobs hold or want them; jobs that could never run do not count. It is entitled, while it asks for anything, to the part of
 //! the cluster that its weight is of the weights of all tenants that ask for anything then. A tenant's weight is
 //! the product, from the top of the tree, of its part of its siblings' weights. This is the entitlement of weighted fair
 //! sharing without the limit by demand (max-min fairness, Bertsekas and Gallager, *Data Networks*, section 6.5): a tenant
@@ -8,7 +8,9 @@
 //!
 //! Cost: O(1) for each change. Memory: 80 bytes for each tenant.
 
-use crate::model::{TenantId, Tenants, Time};
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::model::{JobId, Tenant, TenantId, Tenants, Time};
 
 /// What tenants got.
 #[derive(Clone, Debug, Default)]
@@ -20,6 +22,8 @@ pub struct Shares {
     per_weight_s: f64,
     now: Time,
     gpus: f64,
+    /// Open jobs that could never run; they do not count as asking.
+    impossible: BTreeSet<JobId>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -65,14 +69,14 @@ impl Shares {
                 .map(|(_, tenant)| tenant.weight.0)
                 .sum()
         };
-        let mut sums: std::collections::BTreeMap<Option<TenantId>, f64> = std::collections::BTreeMap::new();
+        let mut sums: BTreeMap<Option<TenantId>, f64> = BTreeMap::new();
         let mut weights: Vec<f64> = Vec::with_capacity(tenants.len());
         for (_, tenant) in tenants.iter() {
             let all = *sums.entry(tenant.parent).or_insert_with(|| sum(tenant.parent));
             let above = tenant.parent.map_or(1.0, |parent| weights[parent.index()]);
             weights.push(if all > 0.0 { above * tenant.weight.0 / all } else { 0.0 });
         }
-        let account = |((_, tenant), weight): ((_, &crate::model::Tenant), f64)| Account {
+        let account = |((_, tenant), weight): ((_, &Tenant), f64)| Account {
             weight,
             guaranteed_gpus: tenant.quota.guaranteed.gpu_milli as f64 / 1000.0,
             ..Account::default()
@@ -95,14 +99,28 @@ impl Shares {
     }
 
     pub(super) fn arrived(&mut self, at: Time, tenant: TenantId, gpus: f64) {
-        self.advance(at);
         if self.tenants.len() <= tenant.index() {
             // A tenant that nobody told of is one of weight zero.
             self.tenants.resize_with(tenant.index() + 1, Account::default);
         }
+        self.tenants[tenant.index()].jobs += 1;
+        self.asks(at, tenant, gpus);
+    }
+
+    /// A waiting job was judged: whether it could ever run.
+    pub(super) fn judged(&mut self, at: Time, job: JobId, tenant: TenantId, wanted: f64, possible: bool) {
+        if possible && self.impossible.remove(&job) {
+            self.asks(at, tenant, wanted);
+        } else if !possible && self.impossible.insert(job) {
+            self.gone(at, tenant, wanted);
+        }
+    }
+
+    /// One more job of a tenant wants something.
+    fn asks(&mut self, at: Time, tenant: TenantId, gpus: f64) {
+        self.advance(at);
         let began = self.per_weight_s;
         let account = self.tenants[tenant.index()].at(at);
-        account.jobs += 1;
         account.open_jobs += 1;
         account.wanted_gpus += gpus;
         if account.open_jobs == 1 {
@@ -197,6 +215,24 @@ mod tests {
         assert_eq!(facts(&rows[0]), (1, 160.0, 0.0, 8.0 * (10.0 + 7.5)));
         assert_eq!(facts(&rows[1]), (1, 80.0, 240.0, 8.0 * (22.5 + 10.0)));
         assert_eq!(rows.len(), 2, "who asks for nothing has no row");
+    }
+
+    #[test]
+    fn who_only_has_jobs_that_can_never_run_is_entitled_to_nothing() {
+        let mut tenants = Tenants::default();
+        let (a, b) = (tenants.intern("a"), tenants.intern("b"));
+        let mut shares = Shares::new(&tenants, 8);
+        let at = Time::from_secs;
+        shares.arrived(at(0), a, 64.0);
+        shares.judged(at(0), JobId(0), a, 64.0, false);
+        shares.judged(at(5), JobId(0), a, 64.0, false);
+        shares.arrived(at(0), b, 1.0);
+        // The cluster grows.
+        shares.judged(at(10), JobId(0), a, 64.0, true);
+        shares.finish(at(20));
+        let entitled: Vec<f64> = shares.rows().map(|row| row.entitled_gpu_s).collect();
+        assert_eq!(entitled, [40.0, 80.0 + 40.0]);
+        assert_eq!(shares.rows().next().unwrap().wanted_gpu_s, 640.0);
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub fn waits_by_size<'a>(rows: impl Iterator<Item = &'a JobRow>) -> Vec<SizeClas
     let mut classes: std::collections::BTreeMap<u64, (Vec<f64>, u64)> = std::collections::BTreeMap::new();
     for row in rows {
         let (waits, others) = classes.entry(class_top(row.gpus)).or_default();
-        if row.ended.is_some() && row.started.is_some() { waits.push(row.wait_s()) } else { *others += 1 }
+        if row.is_completed() { waits.push(row.wait_s()) } else { *others += 1 }
     }
     let class = |(to_gpus, (mut waits, others)): (u64, (Vec<f64>, u64))| {
         waits.sort_by(f64::total_cmp);

@@ -4,12 +4,15 @@
 //! What is learnt is learnt from jobs that have ended in this run and, as far as it goes, from those that go on
 //! (see `survival`). So few may have ended that chance rules what they say. Therefore each future believes in its
 //! own reweighting of the past (Rubin, The Bayesian bootstrap, 1981), beside a prior that counts like two jobs.
+//!
+//! How wrong a declaration is depends on how long it is: of the longest ones more are too long than too short, and
+//! they are what others wait for. So a declaration is compared with others of like length.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use trainyard_sched::control::{Batch, Event, State};
-use trainyard_sched::model::{GPU, Job, Seed, Time};
+use trainyard_sched::model::{GPU, Job, JobId, Seed, Span, Time};
 use trainyard_sched::view::JobView;
 
 use super::survival::{Observed, Survival};
@@ -18,13 +21,19 @@ use super::survival::{Observed, Survival};
 const MOST_ENDS: usize = 2000;
 /// Jobs of one size of which fewer than this have ended learn from all sizes.
 const ENOUGH_ENDS: usize = 10;
+/// Declarations are compared with others of like length, in groups of at least so many, at most `GROUPS` of them.
+const LIKE_DECLARED: usize = 40;
+/// See `LIKE_DECLARED`.
+const GROUPS: usize = 20;
+/// With this chance a job of a burst is off by as much as the whole burst: jobs that come together are alike.
+const ALIKE: f64 = 0.5;
 /// What the prior counts, in jobs.
 const PRIOR_JOBS: f64 = 2.0;
 /// Deciles 1, 3, 5, 7 and 9 of the standard normal distribution.
 const DECILES: [f64; 5] = [-1.282, -0.524, 0.0, 0.524, 1.282];
 /// Before anything is known, declarations are right in the median and off by a factor of 2 (one standard
-/// deviation), which is what a guess to the nearest usual limit comes to.
-const PRIOR_RATIO: (f64, f64) = (0.0, 0.7);
+/// deviation), which is what a guess to the nearest usual limit comes to. The variance of its logarithm.
+const PRIOR_VARIANCE: f64 = 0.49;
 /// Before anything is known, half of the jobs run longer than half an hour, with a factor of 7 for one standard
 /// deviation; the published traces of Philly and Helios are like that.
 const PRIOR_LENGTH: (f64, f64) = (7.5, 2.0);
@@ -100,44 +109,36 @@ fn size(job: &Job) -> u32 {
 /// Everything that was seen, sorted, so that each future weighs it quickly.
 #[derive(Clone, Debug)]
 pub(super) struct Evidence {
-    ratios: Vec<Observed>,
+    /// Groups of declarations with the shortest of each in seconds, the longest group first.
+    ratios: Vec<(f64, Vec<Observed>)>,
     lengths: BTreeMap<u32, Vec<Observed>>,
     all_lengths: Vec<Observed>,
 }
 
 impl Evidence {
     pub(super) fn gather(past: &Past, state: &State, now: Time) -> Self {
-        let mut evidence =
-            Self { ratios: prior(PRIOR_RATIO), lengths: BTreeMap::new(), all_lengths: prior(PRIOR_LENGTH) };
         let latest = past.ended.len().saturating_sub(MOST_ENDS);
-        past.ended[latest..].iter().for_each(|ended| evidence.add(&ended.job, ended.worked_s, true));
-        let mut enough: BTreeMap<u32, usize> = BTreeMap::new();
-        evidence.lengths.iter().for_each(|(size, seen)| _ = enough.insert(*size, seen.len()));
-        for view in state.jobs() {
-            let worked_s = worked_s(view, now);
-            if worked_s > 0.0 {
-                evidence.add(&view.job, worked_s, false);
+        let ended = past.ended[latest..].iter().map(|ended| (&ended.job, ended.worked_s, true));
+        let going = state.jobs().map(|view| (&view.job, worked_s(view, now), false));
+        let mut declared: Vec<(f64, Observed)> = Vec::new();
+        let mut lengths: BTreeMap<u32, Vec<Observed>> = BTreeMap::new();
+        let mut all_lengths = prior(PRIOR_LENGTH);
+        for (job, worked_s, ended) in ended.chain(going.filter(|(_, worked_s, _)| *worked_s > 0.0)) {
+            let seen = |value| Observed { value, ended, weight: 1.0 };
+            match declared_s(job) {
+                Some(declared_s) => declared.push((declared_s, seen(worked_s / declared_s))),
+                None => {
+                    lengths.entry(size(job)).or_default().push(seen(worked_s));
+                    all_lengths.push(seen(worked_s));
+                }
             }
         }
-        evidence.lengths.retain(|size, _| enough.get(size).is_some_and(|ends| *ends >= ENOUGH_ENDS));
-        let sort = |seen: &mut Vec<Observed>| seen.sort_by(|a, b| a.value.total_cmp(&b.value));
-        sort(&mut evidence.ratios);
-        sort(&mut evidence.all_lengths);
-        for seen in evidence.lengths.values_mut() {
-            seen.extend(prior(PRIOR_LENGTH));
-            sort(seen);
-        }
-        evidence
-    }
-
-    fn add(&mut self, job: &Job, worked_s: f64, ended: bool) {
-        if let Some(declared) = job.declared.duration().filter(|declared| declared.0 > 0) {
-            let value = worked_s / declared.as_secs_f64();
-            self.ratios.push(Observed { value, ended, weight: 1.0 });
-        }
-        let seen = Observed { value: worked_s, ended, weight: 1.0 };
-        self.lengths.entry(size(job)).or_default().push(seen);
-        self.all_lengths.push(seen);
+        lengths.retain(|_, seen| seen.iter().filter(|seen| seen.ended).count() >= ENOUGH_ENDS);
+        lengths.values_mut().for_each(|seen| seen.extend(prior(PRIOR_LENGTH)));
+        lengths.values_mut().for_each(|seen| sort(seen));
+        sort(&mut all_lengths);
+        let claims: Vec<f64> = state.jobs().filter_map(|view| declared_s(&view.job)).collect();
+        Self { ratios: by_length(declared, &claims), lengths, all_lengths }
     }
 
     /// What one future believes.
@@ -149,12 +150,81 @@ impl Evidence {
         let of_size = |(size, seen): (&u32, &Vec<Observed>)| {
             (*size, Survival::new(seen, weigh(&format!("lengths {size}"))))
         };
+        let like = |(i, (from_s, seen)): (usize, &(f64, Vec<Observed>))| {
+            (*from_s, Survival::new(seen, weigh(&format!("ratios {i}"))))
+        };
         Belief {
             seed: seed.branch("jobs"),
-            ratios: Survival::new(&self.ratios, weigh("ratios")),
+            ratios: self.ratios.iter().enumerate().map(like).collect(),
             lengths: self.lengths.iter().map(of_size).collect(),
             all_lengths: Survival::new(&self.all_lengths, weigh("all lengths")),
         }
+    }
+}
+
+/// How long a job claims to run in seconds, if it does.
+fn declared_s(job: &Job) -> Option<f64> {
+    job.declared.duration().filter(|declared| declared.0 > 0).map(Span::as_secs_f64)
+}
+
+fn sort(seen: &mut [Observed]) {
+    seen.sort_by(|a, b| a.value.total_cmp(&b.value));
+}
+
+/// Groups of declarations of like length, the longest first.
+fn by_length(mut declared: Vec<(f64, Observed)>, claims: &[f64]) -> Vec<(f64, Vec<Observed>)> {
+    let error = Error::of(&declared, claims);
+    declared.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let mut groups = Vec::new();
+    let count = LIKE_DECLARED.max(declared.len() / GROUPS);
+    let mut rest = &declared[..];
+    loop {
+        // What would be too few for a group of its own goes with those before.
+        let here = if rest.len() < 2 * count { rest.len() } else { count };
+        let (group, others) = rest.split_at(here);
+        let from_s = if others.is_empty() { 0.0 } else { group[here - 1].0 };
+        let mut seen: Vec<Observed> = group.iter().map(|(_, seen)| *seen).collect();
+        seen.extend(prior(error.expected_at(group)));
+        sort(&mut seen);
+        groups.push((from_s, seen));
+        if others.is_empty() {
+            return groups;
+        }
+        rest = others;
+    }
+}
+
+/// How far declarations are off in general, as variances of logarithms, and what follows for those of one length.
+///
+/// A long declaration is more often too long than too short, and the other way round: it was drawn to the mean of
+/// all, by the part of the variance of declarations that is error (regression to the mean, Galton 1886).
+struct Error {
+    variance: f64,
+    /// Of declarations: mean and variance of the logarithm.
+    mean: f64,
+    spread: f64,
+}
+
+impl Error {
+    fn of(declared: &[(f64, Observed)], claims: &[f64]) -> Self {
+        let ends = declared.iter().filter(|(_, seen)| seen.ended && seen.value > 0.0);
+        let (count, squares) = ends.fold((PRIOR_JOBS, PRIOR_JOBS * PRIOR_VARIANCE), |(n, sum), (_, seen)| {
+            (n + 1.0, sum + seen.value.ln().powi(2))
+        });
+        let ended = declared.iter().filter(|(_, seen)| seen.ended).map(|(declared_s, _)| *declared_s);
+        let logs: Vec<f64> = ended.chain(claims.iter().copied()).map(f64::ln).collect();
+        let n = logs.len().max(1) as f64;
+        let mean = logs.iter().sum::<f64>() / n;
+        let spread = logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / n;
+        Self { variance: squares / count, mean, spread }
+    }
+
+    /// Mean and standard deviation of the logarithm of the ratio, for declarations of a group.
+    fn expected_at(&self, group: &[(f64, Observed)]) -> (f64, f64) {
+        let part = if self.spread > 0.0 { (self.variance / self.spread).min(1.0) } else { 0.0 };
+        let logs = group.iter().map(|(declared_s, _)| declared_s.ln());
+        let here = if group.is_empty() { self.mean } else { logs.sum::<f64>() / group.len() as f64 };
+        (-part * (here - self.mean), (self.variance * (1.0 - part)).max(0.0).sqrt())
     }
 }
 
@@ -167,19 +237,23 @@ fn prior((mean, deviation): (f64, f64)) -> Vec<Observed> {
 #[derive(Clone, Debug)]
 pub(super) struct Belief {
     seed: Seed,
-    ratios: Survival,
+    ratios: Vec<(f64, Survival)>,
     lengths: BTreeMap<u32, Survival>,
     all_lengths: Survival,
 }
 
 impl Belief {
-    /// How long a job would run in all on its smallest gang, given what it has done so far. The same question has
-    /// the same answer.
-    pub(super) fn length_s(&self, job: &Job, worked_s: f64) -> f64 {
-        let chance = uniform(self.seed.numbered(u64::from(job.id.0)));
-        if let Some(declared) = job.declared.duration().filter(|declared| declared.0 > 0) {
-            let declared_s = declared.as_secs_f64();
-            return self.ratios.draw(worked_s / declared_s, chance) * declared_s;
+    /// How long a job would run in all on its smallest gang, given what it has done so far and which job its burst
+    /// began with. The same question has the same answer.
+    pub(super) fn length_s(&self, job: &Job, burst: Option<JobId>, worked_s: f64) -> f64 {
+        let seed = self.seed.numbered(u64::from(job.id.0));
+        let common = burst.filter(|_| uniform(seed.branch("alike")) < ALIKE);
+        let chance =
+            uniform(common.map_or(seed, |first| self.seed.branch("bursts").numbered(u64::from(first.0))));
+        if let Some(declared_s) = declared_s(job) {
+            let like = self.ratios.iter().find(|(from_s, _)| declared_s >= *from_s);
+            let (_, ratios) = like.expect("the last group begins at zero");
+            return ratios.draw(worked_s / declared_s, chance) * declared_s;
         }
         self.lengths.get(&size(job)).unwrap_or(&self.all_lengths).draw(worked_s, chance)
     }

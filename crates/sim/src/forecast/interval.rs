@@ -43,7 +43,7 @@ impl Estimate {
         let mut times: Vec<Option<Time>> = futures.iter().map(|future| future.start()).collect();
         // What does not start comes last.
         times.sort_by_key(|start| (start.is_none(), *start));
-        let n = times.len().div_ceil(10).min(times.len().div_ceil(2)).max(1);
+        let n = times.len().div_ceil(20).min(times.len().div_ceil(2)).max(1);
         let (early, late) = (times[n - 1], times[times.len() - n]);
         let ends = futures.iter().filter_map(|future| match future {
             Future::NotBefore(at) => Some(*at),

@@ -10,10 +10,10 @@ use std::sync::Arc;
 
 use trainyard_sched::control::{Action, Backend, Batch, Event, How, Moment, Outcome};
 use trainyard_sched::decide::Abilities;
-use trainyard_sched::model::{Allocation, Attempt, Job, JobId, Span, Time};
+use trainyard_sched::model::{Allocation, Attempt, Job, JobId, Seed, Span, Time};
 use trainyard_sched::view::{JobView, Phase};
 
-use super::arrivals::Arrivals;
+use super::arrivals::{Arrivals, Known};
 use super::belief::{Belief, iteration_s};
 
 /// The cluster from now on, as one future has it.
@@ -21,6 +21,7 @@ pub(super) struct World<'a> {
     now: Time,
     abilities: Abilities,
     belief: Belief,
+    known: &'a Known<'a>,
     arrivals: Arrivals<'a>,
     lives: BTreeMap<JobId, Life>,
     coming: BinaryHeap<Reverse<(Time, u64, JobId, u32)>>,
@@ -82,12 +83,13 @@ impl Life {
 }
 
 impl<'a> World<'a> {
-    pub(super) fn new(moment: &Moment, belief: Belief, arrivals: Arrivals<'a>) -> Self {
+    pub(super) fn new(moment: &Moment, belief: Belief, known: &'a Known<'a>, seed: Seed) -> Self {
         let mut world = Self {
             now: moment.at,
             abilities: moment.settings.abilities,
             belief,
-            arrivals,
+            known,
+            arrivals: Arrivals::new(known, seed),
             lives: BTreeMap::new(),
             coming: BinaryHeap::new(),
             sequence: 0,
@@ -142,7 +144,7 @@ impl<'a> World<'a> {
     fn expect_end(&mut self, id: JobId) {
         let life = &self.lives[&id];
         let worked_s = life.done * life.iteration_s;
-        let length_s = self.belief.length_s(&life.job, worked_s);
+        let length_s = self.belief.length_s(&life.job, self.known.burst_of(id), worked_s);
         let left = (length_s / life.iteration_s.max(1e-9) - life.done).max(0.0);
         self.expect(id, Span::from_secs_f64(left / life.speed()));
     }

@@ -298,7 +298,7 @@ pub(crate) const LONGEST_LIST: usize = 600;
 const LONGEST_WORD_BYTES: usize = 64;
 
 /// A sentence that names the nearest of `known` to `word`, or all of them.
-pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
+pub fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
     let short = |name: &&str| word.len().max(name.len()) <= LONGEST_WORD_BYTES;
     let best = known
         .clone()

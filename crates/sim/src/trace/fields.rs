@@ -9,7 +9,7 @@ use super::lines::Lines;
 use crate::workload::Done;
 
 /// The longest time that is read, in seconds: about three thousand years.
-const LIMIT_S: f64 = 1e11;
+pub(crate) const LIMIT_S: f64 = 1e11;
 /// The most GPUs that one job may ask for.
 pub(crate) const GPU_LIMIT: f64 = 65_535.0;
 /// The most iterations that one job may have.

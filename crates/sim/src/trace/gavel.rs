@@ -11,7 +11,7 @@ use trainyard_sched::model::{GpuTypeId, GpuTypeSet, MoveCost, Parallelism, Span,
 
 use super::error::TraceError;
 use super::fields::{
-    MOST_ITERATIONS, Problem, Record, Remark, Splitter, gpu_count, number, number_within, time_s,
+    LIMIT_S, MOST_ITERATIONS, Problem, Record, Remark, Splitter, gpu_count, number, number_within, time_s,
 };
 use super::import::{Draft, Import};
 use super::lines::Lines;
@@ -153,6 +153,10 @@ impl Catalogue {
         if reference.is_none() && !self.gpu_types.iter().any(|gpu_type| per_s(gpu_type).is_some()) {
             return Err(unknown());
         }
+        if self.table.slowest_per_s(row).is_some_and(|per_s| steps / per_s > LIMIT_S) {
+            let what = "the steps take longer than three thousand years";
+            return Err(Problem::new(what, "total steps", &steps.to_string()));
+        }
         let fits: Vec<GpuTypeId> = (0..self.gpu_types.len().min(GpuTypeSet::MAX_TYPES))
             .filter(|i| per_s(&self.gpu_types[*i]).is_some())
             .map(|i| GpuTypeId(i as u8))
@@ -224,6 +228,13 @@ mod tests {
         let options = Options { gpu_types: vec!["k80".into()], ..Options::default() };
         let error = read_from("a.trace", text.as_bytes(), &options).unwrap_err();
         assert!(error.to_string().contains("any GPU type of the cluster"), "{error}");
+    }
+
+    #[test]
+    fn steps_that_nobody_lives_to_see_are_dropped() {
+        let text = format!("{SHORT_ROW}{}", SHORT_ROW.replace("1646636", "1e15"));
+        let read = read_from("a.trace", text.as_bytes(), &Options::default()).unwrap();
+        assert_eq!(dropped_places(&read), ["a.trace:2: total steps 1000000000000000"]);
     }
 
     #[test]

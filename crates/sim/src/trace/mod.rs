@@ -39,13 +39,13 @@ use std::path::Path;
 
 use trainyard_sched::model::PriorityClass;
 
-pub use error::TraceError;
+pub use error::{TraceError, nearest};
 pub use options::{Declaring, OnDuplicate, Options, Preset, Repairs};
 pub use write::{WriteError, write_csv};
 
 use crate::strangers::{self, Asked};
 use crate::workload::Workload;
-pub(crate) use error::{LONGEST_LIST, nearest, shortened};
+pub(crate) use error::{LONGEST_LIST, shortened};
 pub(crate) use fields::{Header, Problem, Splitter, time_s};
 use import::Import;
 pub(crate) use import::declare;

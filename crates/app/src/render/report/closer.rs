@@ -4,12 +4,10 @@ use maud::{Markup, html};
 use trainyard_sched::metrics::SizeClass;
 
 use super::gantt::Gantt;
-use super::parts::{Whole, parts};
-use super::picker::picker;
 use super::tenant_colours::TenantColours;
 use super::tenants::tenants;
 use super::waiters::waiters;
-use super::{Figure, Range, RangeRow, ranges};
+use super::{Figure, Range, RangeRow, Whole, parts, picker, ranges};
 use crate::config::Inputs;
 use crate::experiment::{Closer, Trial};
 use crate::render::axis::Axis;
@@ -83,13 +81,14 @@ fn size_words((from, to): (u64, u64)) -> String {
 /// Why jobs waited.
 pub(crate) fn reasons(trials: &[Trial]) -> Markup {
     const NEVER: &str = "unplaceable";
-    let mut names: Vec<&str> = Vec::new();
-    for (kind, _) in closer(trials).flat_map(|(_, _, closer)| &closer.waited) {
-        let words = waits_because(kind);
-        if *kind != NEVER && !names.contains(&words) {
-            names.push(words);
+    let mut sums: std::collections::BTreeMap<&str, f64> = std::collections::BTreeMap::new();
+    for (kind, waited) in closer(trials).flat_map(|(_, _, closer)| &closer.waited) {
+        if *kind != NEVER {
+            *sums.entry(waits_because(kind)).or_default() += waited.job_s;
         }
     }
+    let mut names: Vec<&str> = sums.keys().copied().collect();
+    names.sort_by(|a, b| sums[b].total_cmp(&sums[a]));
     let whole = |(_, trial, closer): (usize, &Trial, &Closer)| {
         let part = |name: &&str| {
             let of = closer.waited.iter().filter(|(kind, _)| *kind != NEVER && waits_because(kind) == *name);

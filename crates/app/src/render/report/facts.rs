@@ -21,6 +21,13 @@ pub(crate) fn simulated(inputs: &Inputs) -> Markup {
     if let Some(hash) = &jobs.sha256_16 {
         all.push(("SHA-256 of the trace", html! { code { (hash) "…" } }));
     }
+    let report = inputs.report();
+    if let Some(zone) = &report.zone {
+        all.push(("Wall times are of", html! { (zone) }));
+    }
+    if let Some(first) = &report.first_arrival {
+        all.push(("The run starts at", html! { (first) }));
+    }
     let machines = html! {
         (count(cluster.gpus)) " GPUs on " (count(cluster.nodes as u64)) " nodes (" code { (cluster.words) } ")"
     };

@@ -67,14 +67,26 @@ impl Figure<'_> {
     }
 }
 
-/// The words under a drawing.
-pub(crate) fn x_ticks(x: &Axis) -> Markup {
+/// The marks under a drawing.
+pub(crate) fn tick_marks(x: &Axis) -> Markup {
     html! {
         div.xticks aria-hidden="true" {
             @for tick in &x.ticks { span style={ "left:" (percent(tick.at)) } { (tick.label) } }
         }
+    }
+}
+
+/// The marks under a drawing, and what it measures.
+pub(crate) fn x_ticks(x: &Axis) -> Markup {
+    html! {
+        (tick_marks(x))
         @if !x.title.is_empty() { p.xtitle aria-hidden="true" { (x.title) } }
     }
+}
+
+/// The caption of a table. It stays in sight when a wide table is moved sideways.
+pub(crate) fn caption(words: &str) -> Markup {
+    html! { caption { span { (words) } } }
 }
 
 /// A part as a length of the style.

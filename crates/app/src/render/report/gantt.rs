@@ -137,7 +137,11 @@ impl Gantt<'_> {
                 count(all as u64)
             );
         } else {
-            text += &format!(" on all {} nodes", count(all as u64));
+            text += &if all == 1 {
+                " on one node".to_owned()
+            } else {
+                format!(" on all {} nodes", count(all as u64))
+            };
         }
         if bars > 0 {
             text += &format!(

@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 use trainyard_sim::workload::{Done, Finding, ImportReport};
 
+use super::figure::caption;
 use crate::render::words::{count, percent};
 
 /// What is done about findings, in the order of their weight: a word for the row, a word for the sum, and a class.
@@ -16,8 +17,9 @@ const KINDS: [(Done, &str, &str, &str); 4] = [
 /// The sums, and a table of findings.
 pub(crate) fn import_report(report: &ImportReport) -> Markup {
     let of = |done: Done| report.findings.iter().filter(move |finding| finding.done == done);
-    let sum = |done| of(done).map(|finding| finding.count).sum::<u64>();
+    let sum = |done| report.count(done);
     let kept = if report.rows > 0 { report.kept as f64 / report.rows as f64 } else { 0.0 };
+    let examples = report.findings.iter().any(|finding| !finding.examples.is_empty());
     html! {
         ul.sums aria-label="Rows of the trace" {
             li { b { (count(report.rows)) } " rows read" }
@@ -32,13 +34,13 @@ pub(crate) fn import_report(report: &ImportReport) -> Markup {
         } @else {
             div.scroll tabindex="0" role="region" aria-label="What was found in the trace" {
                 table.findings {
-                    caption { "What was found in the trace, and what was done about it" }
+                    (caption("What was found in the trace, and what was done about it"))
                     thead { tr {
                         th scope="col" { "Done" } th scope="col" { "What" }
-                        th.num scope="col" { "Times" } th scope="col" { "For example" }
+                        th.num scope="col" { "Times" } @if examples { th scope="col" { "For example" } }
                     } }
                     tbody {
-                        @for (done, word, _, class) in KINDS { @for finding in of(done) { (row(finding, word, class)) } }
+                        @for (done, word, _, class) in KINDS { @for finding in of(done) { (row(finding, word, class, examples)) } }
                     }
                 }
             }
@@ -46,15 +48,15 @@ pub(crate) fn import_report(report: &ImportReport) -> Markup {
     }
 }
 
-fn row(finding: &Finding, word: &str, class: &str) -> Markup {
+fn row(finding: &Finding, word: &str, class: &str, examples: bool) -> Markup {
     html! {
         tr {
             td { span.tag.(class) { (word) } }
             th scope="row" { (finding.what) }
             td.num { (count(finding.count)) }
-            td.examples {
+            @if examples { td.examples {
                 @for (i, example) in finding.examples.iter().enumerate() { @if i > 0 { br; } code { (example) } }
-            }
+            } }
         }
     }
 }

@@ -18,15 +18,21 @@ pub(crate) struct Curve<'a> {
     pub(crate) series: usize,
     /// Its points by x, few enough to be drawn one by one.
     pub(crate) points: &'a [(f64, f64)],
+    /// Whether it keeps the height of a point until the next, as a distribution does, or goes straight there.
+    pub(crate) steps: bool,
 }
 
 /// A line chart.
 pub(crate) fn lines(figure: &Figure<'_>, x: &Axis, y: &Axis, curves: &[Curve<'_>]) -> Markup {
     let height = f64::from(HEIGHT);
     let place = |(at, value): &(f64, f64)| (x.part(*at) * WIDTH, (1.0 - y.part(*value)) * height);
+    let path = |curve: &Curve<'_>| {
+        let points = curve.points.iter().map(place);
+        if curve.steps { Path::steps(points, height) } else { Path::line(points) }
+    };
     let drawing = html! {
         @for curve in curves.iter().filter(|curve| !curve.points.is_empty()) {
-            path.curve d=(Path::line(curve.points.iter().map(place)).as_str()) stroke=(colour(curve.series))
+            path.curve d=(path(curve).as_str()) stroke=(colour(curve.series))
                 stroke-dasharray=(stroke(curve.series)) data-name=(curve.name) data-series=(curve.series) {}
         }
     };

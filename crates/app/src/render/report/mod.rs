@@ -22,11 +22,14 @@ mod tenant_colours;
 mod tenants;
 mod waiters;
 
+use closer::{one_at_a_time, reasons, waits_by_size};
 pub(crate) use facts::{facts, simulated};
 pub(crate) use figure::{Figure, legend, swatch};
 pub(crate) use import::import_report;
 pub(crate) use lines::{Curve, lines};
-pub(crate) use numbers::{Cell, Column, Numbers};
+pub(crate) use numbers::{Cell, Column, Numbers, Row};
 pub(crate) use page::Page;
+use parts::{Whole, parts};
+use picker::picker;
 pub(crate) use ranges::{Range, RangeRow, ranges};
 pub(crate) use simulation::report_page;

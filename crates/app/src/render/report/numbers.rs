@@ -3,6 +3,7 @@
 
 use maud::{Markup, html};
 
+use super::figure::caption;
 use super::swatch;
 
 /// A table.
@@ -57,7 +58,7 @@ impl Numbers {
         html! {
             div.scroll tabindex="0" role="region" aria-label=(self.caption) {
                 table.numbers data-sortable[self.rows.len() > 2] {
-                    caption { (self.caption) }
+                    (caption(&self.caption))
                     thead { tr {
                         th scope="col" { (self.of) }
                         @for column in &self.columns { th.num scope="col" title=(column.meaning) { (column.title) } }

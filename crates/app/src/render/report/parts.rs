@@ -4,7 +4,7 @@
 use maud::{Markup, html};
 
 use super::Figure;
-use super::figure::percent as css_percent;
+use super::figure::{caption, percent as css_percent};
 use crate::render::words::percent;
 
 /// A part narrower than this has no number in it.
@@ -28,7 +28,7 @@ pub(crate) fn parts(figure: &Figure<'_>, names: &[&str], wholes: &[Whole]) -> Ma
         div.parts role="img" aria-label=(figure.alternative) {
             @for whole in wholes {
                 p.name { (whole.name) " " span.soft { (whole.note) } }
-                div.stack { @for (i, part) in shares(whole) {
+                div.stack { @for (i, part) in shares(whole).filter(|(_, part)| *part > 0.0) {
                     i.part.(format!("p{}", i % 8)) style={ "width:" (css_percent(part)) } {
                         @if part >= ROOM_FOR_NUMBER { (format!("{:.0} %", part * 100.0)) }
                     }
@@ -56,7 +56,7 @@ fn table(figure: &Figure<'_>, names: &[&str], wholes: &[Whole]) -> Markup {
             summary { "The numbers" }
             div.scroll tabindex="0" role="region" aria-label={ (figure.title) ", as numbers" } {
                 table.numbers {
-                    caption { (figure.title) }
+                    (caption(figure.title))
                     thead { tr {
                         th scope="col" { "of" }
                         @for name in names { th.num scope="col" { (name) } }

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use maud::{Markup, html};
+use maud::{Markup, PreEscaped, html};
 
 use super::swatch;
 
@@ -13,7 +13,7 @@ pub(crate) fn picker(id: &str, about: &str, panels: Vec<(String, Markup)>) -> Ma
         return html! { @for (_, panel) in panels { div.panel.alone { (panel) } } };
     }
     html! {
-        style { (rules(id, panels.len())) }
+        style { (PreEscaped(rules(id, panels.len()))) }
         fieldset.picker id=(id) {
             legend { (about) }
             @for (i, (name, _)) in panels.iter().enumerate() {

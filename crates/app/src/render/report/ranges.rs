@@ -3,7 +3,7 @@
 
 use maud::{Markup, html};
 
-use super::figure::{colour, percent, x_ticks};
+use super::figure::{caption, colour, percent, tick_marks};
 use super::{Figure, swatch};
 use crate::render::axis::Axis;
 
@@ -42,13 +42,18 @@ pub(crate) fn ranges(
             @for row in rows {
                 div.group {
                     p.name { (row.name) " " span.soft { (row.note) } }
-                    @for range in &row.ranges { div.track {
-                        @if let Some(values) = range.values { (bar(axis, range.series, values)) }
-                    } }
+                    @for range in &row.ranges {
+                        span.of { (range.name) }
+                        div.track { @match range.values {
+                            Some(values) => (bar(axis, range.series, values)),
+                            None => span.soft { "none" },
+                        } }
+                    }
+                    (tick_marks(axis))
                 }
             }
-            (x_ticks(axis))
         }
+        p.note { (axis.title) }
         (table(figure, rows, titles, show))
     };
     figure.draw("rangechart", &body)
@@ -70,7 +75,7 @@ fn table(figure: &Figure<'_>, rows: &[RangeRow], titles: [&str; 3], show: impl F
             summary { "The numbers" }
             div.scroll tabindex="0" role="region" aria-label={ (figure.title) ", as numbers" } {
                 table.numbers {
-                    caption { (figure.title) }
+                    (caption(figure.title))
                     thead { tr {
                         th scope="col" { "group" } th scope="col" { "series" }
                         @for title in titles { th.num scope="col" { (title) } }

@@ -48,8 +48,18 @@
   };
 
   // Line charts.
-  const points = (path) =>
-    (path.getAttribute("d").match(/[ML][^ML]+/g) || []).map((step) => step.slice(1).split(" ").map(Number));
+  const points = (path) => {
+    const line = [];
+    let [x, y] = [0, 0];
+    for (const [, step, numbers] of path.getAttribute("d").matchAll(/([MLHV])([^MLHV]+)/g)) {
+      const [a, b] = numbers.split(" ").map(Number);
+      if (step !== "V") x = a;
+      if (step === "V") y = a;
+      else if (step !== "H") y = b;
+      line.push([x, y]);
+    }
+    return line;
+  };
   const valueAt = (line, x) => {
     let [low, high] = [0, line.length - 1];
     if (high < 0 || x < line[0][0]) return null;
@@ -200,9 +210,11 @@
     };
     canvas.addEventListener("keydown", (event) => {
       if (event.key === "Escape") hide();
-      if (!frames.length || !event.key.startsWith("Arrow")) return;
+      if (!frames.length || !/^(Arrow|Home$|End$)/.test(event.key)) return;
       event.preventDefault();
       current = Math.max(current, 0);
+      if (event.key === "Home") return tell(0);
+      if (event.key === "End") return tell(frames.length - 1);
       if (event.key === "ArrowRight") tell(Math.min(current + 1, frames.length - 1));
       else if (event.key === "ArrowLeft") tell(Math.max(current - 1, 0));
       else tell(beside(event.key === "ArrowDown"));

@@ -3,9 +3,10 @@
 use maud::{Markup, html};
 use trainyard_sched::metrics::Summary;
 
-use super::closer::{one_at_a_time, reasons, waits_by_size};
-use super::numbers::Row;
-use super::{Cell, Column, Curve, Figure, Numbers, Page, import_report, legend, lines, simulated};
+use super::{
+    Cell, Column, Curve, Figure, Numbers, Page, Row, import_report, legend, lines, one_at_a_time, reasons,
+    simulated, waits_by_size,
+};
 use crate::config::Inputs;
 use crate::experiment::Trial;
 use crate::render::axis::Axis;
@@ -151,9 +152,10 @@ fn figure(
     points: Points,
     words: fn(&Trial) -> String,
 ) -> Markup {
+    let steps = x.is_logarithmic();
     let told: Vec<String> = trials.iter().map(|t| format!("{} {}", t.summary.policy, words(t))).collect();
     let alternative = format!("{title}. {}.", told.join("; "));
-    let curve = |(series, trial)| Curve { name: Trial::name(trial), series, points: points(trial) };
+    let curve = |(series, trial)| Curve { name: Trial::name(trial), series, points: points(trial), steps };
     let curves: Vec<Curve<'_>> = trials.iter().enumerate().map(curve).collect();
     lines(&Figure { title, reading, alternative }, x, y, &curves)
 }
@@ -171,7 +173,8 @@ fn names(trials: &[Trial]) -> Markup {
 fn waiting(trials: &[Trial]) -> Markup {
     let part = Axis::parts(1.0, "of the jobs");
     let lengths = |points: Points| {
-        Axis::lengths(1.0, most(trials, points, |point| point.0), "length of time, logarithmic")
+        let shortest = trials.iter().flat_map(points).map(|point| point.0).fold(f64::INFINITY, f64::min);
+        Axis::lengths(shortest, most(trials, points, |point| point.0), "length of time, logarithmic")
     };
     html! {
         (names(trials))

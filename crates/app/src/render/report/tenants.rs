@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use trainyard_sched::metrics::Share;
 use trainyard_sched::model::Tenants;
 
-use super::figure::percent as css_percent;
+use super::figure::{caption, percent as css_percent};
 use crate::render::words::{count, percent};
 
 /// Tenants beyond these are one row together.
@@ -31,10 +31,8 @@ pub(crate) fn tenants(tenants: &Tenants, shares: &[Share]) -> Markup {
     html! {
         div.scroll tabindex="0" role="region" aria-label="Tenants" {
             table.tenants {
-                caption {
-                    "What tenants got. The bar is a tenant's part of the GPU time that was held; the mark is the part that \
-                     its weight entitled it to while it had jobs."
-                }
+                (caption("What tenants got. The bar is a tenant's part of the GPU time that was held; the mark is the part that \
+                    its weight entitled it to while it had jobs."))
                 thead { tr {
                     th scope="col" { "tenant" } th.num scope="col" { "jobs" }
                     th.bars scope="col" { "got, against entitled" }

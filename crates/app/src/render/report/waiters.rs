@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 use trainyard_sched::metrics::LongWait;
 
+use super::figure::caption;
 use crate::config::Inputs;
 use crate::render::words::{count, duration, job_gpus, tenant_name};
 
@@ -11,13 +12,15 @@ pub(crate) fn waiters(inputs: &Inputs, waits: &[LongWait]) -> Markup {
     if waits.is_empty() {
         return html! { p.note { "No job that could run was kept waiting." } };
     }
+    let words = format!(
+        "The {} longest waits. The reason is the one that held the job for the longest stretch, as the policy gave it at \
+         the end of that stretch; jobs are numbered as in jobs.csv.",
+        count(waits.len() as u64)
+    );
     html! {
         div.scroll tabindex="0" role="region" aria-label="The longest waits" {
             table.waiters {
-                caption {
-                    "The " (count(waits.len() as u64)) " longest waits. The reason is the one that held the job for the longest \
-                     stretch, as the policy gave it at the end of that stretch; jobs are numbered as in jobs.csv."
-                }
+                (caption(&words))
                 thead { tr {
                     th scope="col" { "job" } th scope="col" { "tenant" } th.num scope="col" { "GPUs" }
                     th.num scope="col" { "waited" } th scope="col" { "mostly because" }
