@@ -199,7 +199,7 @@ fn curve(all: &[Search], key: &'static str) -> Markup {
         .iter()
         .zip(&points)
         .enumerate()
-        .map(|(series, (search, points))| Curve { name: &search.policy, series, points })
+        .map(|(series, (search, points))| Curve { name: &search.policy, series, points, steps: false })
         .collect();
     lines(&figure, &nodes, &value, &curves)
 }
