@@ -28,9 +28,27 @@ struct Source {
 }
 
 const SOURCES: [Source; 4] = [
-    Source { name: "Sia-Philly", path: "sia/traces/philly.csv.gz", tenant: Some("6c71a0"), from_s: 0, jobs: 4_000 },
-    Source { name: "Tiresias-480", path: "tiresias_runs/traces/philly_103959_480.csv", tenant: None, from_s: 0, jobs: 480 },
-    Source { name: "Chronus", path: "chronus/trace_job_Philly_MIX1.csv.gz", tenant: None, from_s: 0, jobs: 2_500 },
+    Source {
+        name: "Sia-Philly",
+        path: "sia/traces/philly.csv.gz",
+        tenant: Some("6c71a0"),
+        from_s: 0,
+        jobs: 4_000,
+    },
+    Source {
+        name: "Tiresias-480",
+        path: "tiresias_runs/traces/philly_103959_480.csv",
+        tenant: None,
+        from_s: 0,
+        jobs: 480,
+    },
+    Source {
+        name: "Chronus",
+        path: "chronus/trace_job_Philly_MIX1.csv.gz",
+        tenant: None,
+        from_s: 0,
+        jobs: 2_500,
+    },
     Source { name: "Muri", path: "muri/simulator/trace1.csv", tenant: None, from_s: 0, jobs: 2_500 },
 ];
 const POLICIES: [&str; 3] = ["fifo", "srtf", "tiresias"];
@@ -270,7 +288,8 @@ fn print_rows(
     for at_submission in [true, false] {
         let these: Vec<&Asked> = asked.iter().filter(|a| a.at_submission == at_submission).collect();
         let n = these.len().max(1) as f64;
-        let part = |holds: &dyn Fn(&Asked) -> bool| these.iter().filter(|a| holds(a)).count() as f64 / n * 100.0;
+        let part =
+            |holds: &dyn Fn(&Asked) -> bool| these.iter().filter(|a| holds(a)).count() as f64 / n * 100.0;
         let inside = part(&|a| a.estimate.holds(starts[&a.job]));
         let early = part(&|a| a.estimate.earliest.is_some_and(|earliest| starts[&a.job] < earliest));
         let open = part(&|a| a.estimate.latest.is_none());
@@ -284,10 +303,14 @@ fn print_rows(
         let spreads = sorted(these.iter().map(|a| spread_of_earlier(workload, starts, a.job)).collect());
         let (width, spread) = (quantile(&widths, 0.5), quantile(&spreads, 0.5));
         let narrow = sorted(
-            these.iter().zip(&these).map(|(a, _)| {
-                let width = a.estimate.width().map_or(f64::INFINITY, |w| w.as_secs_f64());
-                width / spread_of_earlier(workload, starts, a.job).max(1.0)
-            }).collect(),
+            these
+                .iter()
+                .zip(&these)
+                .map(|(a, _)| {
+                    let width = a.estimate.width().map_or(f64::INFINITY, |w| w.as_secs_f64());
+                    width / spread_of_earlier(workload, starts, a.job).max(1.0)
+                })
+                .collect(),
         );
         println!(
             "{name:<13} {policy:<9} {:<10} {:>6} {:>5} {inside:>7.1} {early:>7.1} {below:>7.1} {open:>6.1} {:>9.0} {:>9.0} {:>6.2} {:>6.2}",
@@ -313,8 +336,15 @@ fn main() {
         }
         let Some(workload) = read(source, &wish) else { continue };
         let cluster = cluster(&workload, wish.load);
-        println!("# {} jobs on {} GPUs, {}", workload.jobs.len(), cluster.gpu_count(), Path::new(source.path).display());
-        for policy in POLICIES.into_iter().filter(|policy| wish.policy.as_ref().is_none_or(|only| only == policy)) {
+        println!(
+            "# {} jobs on {} GPUs, {}",
+            workload.jobs.len(),
+            cluster.gpu_count(),
+            Path::new(source.path).display()
+        );
+        for policy in
+            POLICIES.into_iter().filter(|policy| wish.policy.as_ref().is_none_or(|only| only == policy))
+        {
             cell(source.name, &workload, &cluster, policy, &wish);
         }
     }
