@@ -157,10 +157,11 @@ pub fn replicate(workload: &Workload, seed: Seed) -> Workload {
     drawn.jobs.clear();
     for target in 0..blocks.count {
         let source = blocks.group(target).any(&mut random);
-        for position in bounds[source as usize]..bounds[source as usize + 1] {
-            times[position] += 1;
-            let at = blocks.moved(workload.jobs[position].0.submitted, source, target);
-            drawn.jobs.push(copy(&workload.jobs[position], at, times[position]));
+        let block = bounds[source as usize]..bounds[source as usize + 1];
+        for (original, times) in workload.jobs[block.clone()].iter().zip(&mut times[block]) {
+            *times += 1;
+            let at = blocks.moved(original.0.submitted, source, target);
+            drawn.jobs.push(copy(original, at, *times));
         }
     }
     drawn.jobs.extend_from_slice(&workload.jobs[bounds[blocks.count as usize]..]);

@@ -302,24 +302,17 @@ impl Jobs<'_> {
         let factor = given_factor * self.variation.load_factor.unwrap_or(1.0);
         match &self.given.trace {
             Some(path) => self.trace(path, cluster, tenants, factor),
-            None => {
-                self.refuse_reading()?;
-                Ok(self.generated(tenants, factor)?)
-            }
+            None => self.generated(tenants, factor),
         }
     }
 
-    /// What needs --trace goes unnoticed beside --generate, which excludes it.
-    fn refuse_reading(&self) -> Result<(), ArgumentError> {
+    fn generated(&self, tenants: Tenants, factor: f64) -> Result<Workload, Failure> {
+        // What needs --trace goes unnoticed beside --generate, which excludes it.
         let unread = self.given.reading.part();
-        if unread == ReadingPart::default() {
-            return Ok(());
+        if unread != ReadingPart::default() {
+            let given = toml::to_string(&unread).unwrap_or_default().trim().replace('\n', ", ");
+            return Err(ArgumentError::NothingToRead { given }.into());
         }
-        let given = toml::to_string(&unread).unwrap_or_default().trim().replace('\n', ", ");
-        Err(ArgumentError::NothingToRead { given })
-    }
-
-    fn generated(&self, tenants: Tenants, factor: f64) -> Result<Workload, GenerateError> {
         let load = match self.given.load {
             Some(LoadWord::Fraction(fraction)) => Some(Load { fraction, gpus: self.gpus }),
             _ => None,
@@ -335,7 +328,7 @@ impl Jobs<'_> {
             move_cost: self.move_cost,
         };
         let parameters = if factor == 1.0 { parameters } else { parameters.times(factor)? };
-        generate(&parameters)
+        Ok(generate(&parameters)?)
     }
 
     fn trace(

@@ -87,8 +87,16 @@ use Better::{Less, More, Neither};
 use Unit::{Count, GpuSeconds, Part, Ratio, Seconds};
 
 /// All numbers of a summary, in the order of their keys.
-pub(crate) const METRICS: [Metric; 23] = [
+pub(crate) const METRICS: [Metric; 24] = [
     Metric::new("avg_ftf", &["mean_ftf", "ftf", "fairness"], "fairness", Ratio, Less, |s| s.avg_ftf),
+    Metric::new(
+        "avg_jct_completed_s",
+        &["avg_jct_completed", "mean_jct_completed"],
+        "JCT completed",
+        Seconds,
+        Less,
+        |s| s.avg_jct_completed_s,
+    ),
     Metric::new("avg_jct_s", &["avg_jct", "mean_jct", "mean_jct_s"], "JCT mean", Seconds, Less, |s| {
         s.avg_jct_s
     }),

@@ -455,7 +455,7 @@ load = ["0.5", "1.5x"]
         let levels: Vec<&[usize]> = cells.iter().map(|cell| cell.levels.as_slice()).collect();
         assert_eq!(levels, [[0, 0], [0, 1], [1, 0], [1, 1]]);
         assert_eq!(cells[3].policy.label(), "srtf{by=\"gpu_time\"}");
-        assert_eq!(cells[3].inputs.load, Some(crate::config::LoadWord::Times(1.5)));
+        assert_eq!(cells[3].inputs.load, Some(crate::config::words::LoadWord::Times(1.5)));
         assert_eq!((cells[0].inputs.save_s, cells[0].inputs.jobs), (10.0, Some(50)));
     }
 

@@ -128,6 +128,29 @@ impl Axis {
         axis
     }
 
+    /// Differences, from the lowest to the highest with zero in sight.
+    pub(crate) fn differences(measure: Measure, lowest: f64, highest: f64, title: &str) -> Self {
+        let (low, high) = (lowest.min(0.0), highest.max(0.0));
+        let step = match measure {
+            Measure::Length => round_step_s(((high - low) / 5.0).max(1.0)),
+            Measure::Count => round_step(((high - low) / 5.0).max(1.0)),
+            Measure::Part => round_step(((high - low) / 5.0).max(0.01)),
+        };
+        let (first, last) = ((low / step).floor(), (high / step).ceil().max(1.0));
+        let (from, to) = (first * step, last * step);
+        let mut axis =
+            Self { measure, scale: Scale::Linear, from, to, title: title.to_owned(), ticks: vec![] };
+        let marks = (first as i32..=last as i32).map(|k| f64::from(k) * step);
+        axis.ticks = marks.map(|mark| Tick { at: axis.part(mark), label: axis.signed(mark) }).collect();
+        axis
+    }
+
+    /// A difference as it is written beside the axis.
+    fn signed(&self, value: f64) -> String {
+        let sign = if value < 0.0 { "\u{2212}" } else { "" };
+        format!("{sign}{}", self.words(value.abs()))
+    }
+
     fn linear(measure: Measure, to: f64, step: f64, title: &str) -> Self {
         let to = if to > 0.0 { to } else { 1.0 };
         let mut axis =
@@ -219,6 +242,15 @@ mod tests {
             labels(&Axis::lengths(0.0, 90_000.0, "")),
             ["1 s", "10 s", "1 min", "10 min", "1 h", "6 h", "1 d"]
         );
+    }
+
+    #[test]
+    fn differences_have_zero_in_sight_and_signs() {
+        let axis = Axis::differences(Measure::Length, -9000.0, 1800.0, "");
+        assert_eq!(labels(&axis), ["\u{2212}3 h", "\u{2212}2 h", "\u{2212}1 h", "0", "1 h"]);
+        let axis = Axis::differences(Measure::Part, 0.011, 0.034, "");
+        assert_eq!(labels(&axis), ["0 %", "1 %", "2 %", "3 %", "4 %"]);
+        assert_eq!(labels(&Axis::differences(Measure::Count, 0.0, 0.0, "")), ["0", "1"]);
     }
 
     #[test]

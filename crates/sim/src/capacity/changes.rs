@@ -187,7 +187,7 @@ mod tests {
         let found = series("time_s,gpus\n0,22\n10,9\n20,1\n30,22\n", "");
         for seed in 0..20 {
             let changes = found.changes(&cluster, Seed(seed)).unwrap();
-            let mut states = vec![NodeState::Up; 5];
+            let mut states = [NodeState::Up; 5];
             for (at, target) in &found.points {
                 for (_, node, state) in changes.iter().filter(|(when, ..)| when == at) {
                     states[node.index()] = *state;

@@ -85,7 +85,7 @@ impl Rows<'_> {
                 file: self.file.to_owned(),
                 first: self.origins[first].line,
                 second: self.origins[later].line,
-                job: shortened(&name(later), 60),
+                job: shortened(name(later), 60),
             }),
             OnDuplicate::Suffix => {
                 renamed.push(later);

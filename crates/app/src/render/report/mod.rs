@@ -23,7 +23,7 @@ mod tenants;
 mod waiters;
 
 use closer::{one_at_a_time, reasons, waits_by_size};
-pub(crate) use facts::simulated;
+pub(crate) use facts::{facts, simulated};
 pub(crate) use figure::{Figure, legend, swatch};
 pub(crate) use import::import_report;
 pub(crate) use lines::{Curve, lines};

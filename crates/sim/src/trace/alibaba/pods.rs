@@ -58,7 +58,7 @@ fn read(lines: &mut Lines<'_>, import: &mut Import<'_>) -> Result<(), TraceError
     let head = lines.peek()?.map(|line| String::from_utf8_lossy(line.bytes).into_owned()).unwrap_or_default();
     let times = ["creation_time", "deletion_time"];
     let is_missing = |name: &&str| !header_has(&head, &[name]);
-    if times.iter().any(|name| is_missing(name)) {
+    if times.iter().any(is_missing) {
         let others = ["scheduled_time", "pod_phase", "qos", "gpu_spec"];
         let missing: Vec<&str> = times.into_iter().chain(others).filter(is_missing).collect();
         import.assume(&format!(
