@@ -6,6 +6,7 @@ mod policies;
 mod replay;
 mod run;
 mod trace;
+mod why;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -16,6 +17,7 @@ use serde::Serialize;
 use crate::failure::Failure;
 pub(crate) use replay::ReplayError;
 pub(crate) use trace::Inspection;
+pub(crate) use why::WhyError;
 
 const EXIT_CODES: &str = "Exit codes:
   0  done
@@ -65,6 +67,9 @@ enum Command {
     Trace(trace::TraceCommand),
     /// Decide a recorded run anew and tell whether all is as it was.
     Replay(replay::ReplayArguments),
+    /// Say why a job of a recorded run waits, who is ahead, and when it will start.
+    #[command(after_help = EXIT_CODES)]
+    Why(why::WhyArguments),
     /// Write the generated pages of the documentation.
     #[command(hide = true)]
     Docs(docs::DocsArguments),
@@ -101,6 +106,7 @@ pub(crate) fn perform(arguments: Arguments) -> Result<Ending, Failure> {
         Some(Command::Policies(given)) => policies::perform(&given, output),
         Some(Command::Trace(command)) => trace::perform(&command, output),
         Some(Command::Replay(given)) => replay::perform(&given, output),
+        Some(Command::Why(given)) => why::perform(&given, output),
         Some(Command::Docs(given)) => docs::perform(&given),
     }
 }

@@ -8,4 +8,4 @@ mod words;
 pub(crate) use inputs::{InputArguments, Inputs};
 pub(crate) use policy::{PolicyChoice, parse_policies, parse_policy};
 pub(crate) use run_file::{Ended, RunFile};
-pub(crate) use words::{ArgumentError, FaultsWord, Requirement, Threads};
+pub(crate) use words::{ArgumentError, FaultsWord, Requirement, Threads, span};

@@ -3,6 +3,7 @@
 mod folder;
 mod histogram;
 mod journal;
+mod recording;
 mod stopwatch;
 mod trial;
 
@@ -18,6 +19,7 @@ use crate::config::{Ended, Inputs, PolicyChoice, RunFile};
 use crate::failure::Failure;
 pub(crate) use folder::{write_json, write_text};
 use journal::JournalFile;
+pub(crate) use recording::{Journal, Quiet, Recording, RecordingError};
 use stopwatch::Stopwatch;
 pub(crate) use trial::Trial;
 
