@@ -94,11 +94,30 @@ fn reports_are_sound_in_a_browser() {
         ["--generate", "philly", "--jobs", "100000", "--load", "0.95", "--cluster", "60x8:p100,80x2:p100"];
     let policies = ["compare", "--policies", "fifo-skip,sjf", "--out", "many"];
     trainyard(place, &[&policies[..], &many[..]].concat());
-    let reports = ["run", "compare", "odd", "many"].map(|name| place.join(name).join("report.html"));
+    let asked = [
+        "--add",
+        "4x8:h100",
+        "--policy",
+        "srtf",
+        "--price",
+        "2",
+        "--until",
+        "p95_wait<2h",
+        "--grow",
+        "8:h100",
+    ];
+    trainyard(place, &[&["whatif", "--seeds", "3", "--out", "whatif"], &asked[..]].concat());
+    let asked = ["--policy", "sjf", "--add", "1x4:v100", "--out", "odd-whatif"];
+    trainyard(place, &[&["whatif", "--trace", "odd.csv", "--cluster", "1x4:v100"], &asked[..]].concat());
+    let sweep = "seeds = 3\n[factors]\npolicy = ['fifo', 'srtf', 'tiresias']\nload = ['0.8x', '1x']\n";
+    std::fs::write(place.join("e.toml"), format!("title = '<b>a & b</b>'\n{sweep}")).unwrap();
+    trainyard(place, &["sweep", "e.toml", "--out", "sweep"]);
+    const PAGES: [&str; 7] = ["run", "compare", "odd", "many", "whatif", "odd-whatif", "sweep"];
+    let reports = PAGES.map(|name| place.join(name).join("report.html"));
     let (found, seen) = look(&browser, &reports);
     assert!(found.is_empty(), "{found:#?}");
     assert!(seen["bars"].as_u64().unwrap() > 1_000, "bars were read: {seen}");
-    for name in ["run", "compare", "odd", "many"] {
+    for name in PAGES {
         let bytes = seen[name]["bytes"].as_u64().unwrap();
         assert!(bytes < MOST_BYTES, "{name} has {bytes} bytes");
     }
