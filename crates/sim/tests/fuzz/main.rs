@@ -28,7 +28,7 @@ use trainyard_sched::model::Seed;
 static MEMORY: PeakAlloc = PeakAlloc;
 
 /// Inputs that are tried when nobody asks for more; about a minute on one core in the development profile.
-const INPUTS: u64 = 12_000;
+const INPUTS: u64 = 80_000;
 /// An input that takes longer is taken to hang; the slowest of them take less than a tenth of it.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Bytes that a reader may hold for each byte of text it is given: rows become jobs.
