@@ -77,6 +77,10 @@ fn trainyard(place: &Path, arguments: &[&str]) {
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
+/// A small sweep.
+const SWEEP: &str = "seeds = 3\nmetrics = ['mean_jct', 'p95_wait']\n[fixed]\ngenerate = 'day'\njobs = 60\n\
+    cluster = '4x8:v100'\n[factors]\npolicy = ['fifo', 'srtf', 'tiresias']\n";
+
 #[test]
 fn reports_are_sound_in_a_browser() {
     let Some(browser) = browser() else { return };
@@ -94,11 +98,19 @@ fn reports_are_sound_in_a_browser() {
         ["--generate", "philly", "--jobs", "100000", "--load", "0.95", "--cluster", "60x8:p100,80x2:p100"];
     let policies = ["compare", "--policies", "fifo-skip,sjf", "--out", "many"];
     trainyard(place, &[&policies[..], &many[..]].concat());
-    let reports = ["run", "compare", "odd", "many"].map(|name| place.join(name).join("report.html"));
+    let more = ["--jobs", "100", "--cluster", "4x8:v100"];
+    trainyard(
+        place,
+        &[&["whatif", "--add", "2x8:v100", "--policy", "srtf", "--out", "whatif"], &day[..2], &more].concat(),
+    );
+    std::fs::write(place.join("sweep.toml"), SWEEP).unwrap();
+    trainyard(place, &["sweep", "sweep.toml", "--out", "sweep"]);
+    let names = ["run", "compare", "odd", "many", "whatif", "sweep"];
+    let reports = names.map(|name| place.join(name).join("report.html"));
     let (found, seen) = look(&browser, &reports);
     assert!(found.is_empty(), "{found:#?}");
     assert!(seen["bars"].as_u64().unwrap() > 1_000, "bars were read: {seen}");
-    for name in ["run", "compare", "odd", "many"] {
+    for name in names {
         let bytes = seen[name]["bytes"].as_u64().unwrap();
         assert!(bytes < MOST_BYTES, "{name} has {bytes} bytes");
     }
