@@ -21,9 +21,10 @@ pub(crate) fn import_report(report: &ImportReport) -> Markup {
     let kept = if report.rows > 0 { report.kept as f64 / report.rows as f64 } else { 0.0 };
     let examples = report.findings.iter().any(|finding| !finding.examples.is_empty());
     html! {
-        ul.sums aria-label="Rows of the trace" {
+        p.source { "From " (report.source) ":" }
+        ul.sums aria-label={ "Rows from " (report.source) } {
             li { b { (count(report.rows)) } " rows read" }
-            li { b { (count(report.kept)) } " jobs kept"
+            li { b { (count(report.kept)) } " kept"
                 @if report.rows > report.kept { span.soft { " (" (percent(kept)) ")" } } }
             @for (done, _, word, class) in KINDS {
                 @if sum(done) > 0 { li class=(class) { b { (count(sum(done))) } " " (word) } }
@@ -32,9 +33,9 @@ pub(crate) fn import_report(report: &ImportReport) -> Markup {
         @if report.findings.is_empty() {
             p.note { "Nothing had to be left out, repaired or assumed." }
         } @else {
-            div.scroll tabindex="0" role="region" aria-label="What was found in the trace" {
+            div.scroll tabindex="0" role="region" aria-label={ "What was found in " (report.source) } {
                 table.findings {
-                    (caption("What was found in the trace, and what was done about it"))
+                    (caption("What was found there, and what was done about it"))
                     thead { tr {
                         th scope="col" { "Done" } th scope="col" { "What" }
                         th.num scope="col" { "Times" } @if examples { th scope="col" { "For example" } }

@@ -34,7 +34,11 @@ pub(crate) fn report_page(inputs: &Inputs, trials: &[Trial]) -> String {
 
 /// What was read, and what was assumed.
 fn read(inputs: &Inputs) -> Markup {
-    html! { (import_report(inputs.report())) h3 { "What was simulated" } (simulated(inputs)) }
+    html! {
+        @for report in inputs.reports().filter(|report| report.rows > 0) { (import_report(report)) }
+        h3 { "What was simulated" }
+        (simulated(inputs))
+    }
 }
 
 /// The numbers: side by side, or one below the other for a single run.
