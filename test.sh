@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Everything that must pass before a change goes in: format, lints, tests, documentation, benchmarks.
 #
-# Works from a clean checkout on Debian 12 with a Rust toolchain. What is missing (a linker, the
-# components named in rust-toolchain.toml) is installed from Debian or by rustup; nothing else is.
+# Works from a clean checkout on Debian 12 with a Rust toolchain. What is missing is installed: a linker, and chromium,
+# node and npm, which look at reports, from Debian; the components named in rust-toolchain.toml by rustup; and
+# playwright-core, which drives the browser, by npm, pinned by its lock file and without running its scripts.
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -24,15 +25,23 @@ if ! command -v cargo >/dev/null; then
     exit 1
 fi
 
-step "prepare: linker and toolchain"
-if ! command -v cc >/dev/null; then
+step "prepare: linker, browser and toolchain"
+wanted=()
+command -v cc >/dev/null || wanted+=(gcc libc6-dev)
+command -v chromium >/dev/null || command -v google-chrome >/dev/null || wanted+=(chromium)
+command -v node >/dev/null || wanted+=(nodejs)
+command -v npm >/dev/null || wanted+=(npm)
+if [ "${#wanted[@]}" -gt 0 ]; then
     if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
-        echo "test.sh: there is no C linker (cc); install gcc, or run this as root on Debian" >&2
+        echo "test.sh: these are missing: ${wanted[*]}; install them, or run this as root on Debian" >&2
         exit 1
     fi
     apt-get update -qq
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends gcc libc6-dev
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${wanted[@]}"
 fi
+npm ci --prefix crates/app/tests/browser --ignore-scripts --no-audit --no-fund >&2
+# With all of it there, a test that skips is a test that fails.
+export TRAINYARD_REQUIRE_BROWSER=1
 if command -v rustup >/dev/null; then
     for component in rustfmt clippy; do
         rustup component list --installed 2>/dev/null | grep -q "^$component" || rustup component add "$component"

@@ -4,6 +4,7 @@ use std::error::Error as _;
 use std::path::{Path, PathBuf};
 
 use trainyard_sched::decide::ParameterError;
+use trainyard_sim::capacity::CapacityError;
 use trainyard_sim::cluster::ClusterFileError;
 use trainyard_sim::faults::FaultsError;
 use trainyard_sim::generate::GenerateError;
@@ -11,7 +12,7 @@ use trainyard_sim::simulate::SetupError;
 use trainyard_sim::trace::{TraceError, WriteError};
 
 use crate::commands::{ReplayError, WhyError};
-use crate::config::ArgumentError;
+use crate::config::{ArgumentError, SweepFileError};
 use crate::experiment::RecordingError;
 
 /// Why a command failed.
@@ -20,6 +21,9 @@ pub(crate) enum Failure {
     /// An argument that is not understood.
     #[error(transparent)]
     Argument(#[from] ArgumentError),
+    /// The file of a sweep makes no sense.
+    #[error(transparent)]
+    Sweep(#[from] SweepFileError),
     /// A policy or a parameter that does not exist.
     #[error(transparent)]
     Policy(#[from] ParameterError),
@@ -29,6 +33,9 @@ pub(crate) enum Failure {
     /// The cluster makes no sense.
     #[error(transparent)]
     Cluster(#[from] ClusterFileError),
+    /// The changing capacity cannot be had.
+    #[error(transparent)]
+    Capacity(#[from] CapacityError),
     /// Nothing can be generated from these parameters.
     #[error(transparent)]
     Generate(#[from] GenerateError),

@@ -11,8 +11,9 @@ const TINY: &str = "job_id,submit_s,duration_s,gpus,tenant\n\
     a,0,3600,4,x\nb,10,60,4,y\nc,20,600,2,x\nd,30,30,1,y\ne,40,7200,2,x\nf,50,10,64,y\n";
 
 /// All keys of a summary, sorted.
-const KEYS: [&str; 25] = [
+const KEYS: [&str; 26] = [
     "avg_ftf",
+    "avg_jct_completed_s",
     "avg_jct_s",
     "avg_slowdown",
     "avg_wait_s",
@@ -111,12 +112,12 @@ fn without_arguments_it_compares_the_policies_on_a_busy_day() {
     let out = place.path().join("trainyard-out");
     let report = text(out.join("report.html"));
     assert!(report.starts_with("<!DOCTYPE html>"));
-    assert_eq!(
-        report.matches("role=\"img\"").count(),
-        4,
-        "four charts have words for those who do not see them"
-    );
-    for outside in ["src=\"http", "href=\"http", "url(h", "url(\"", "//fonts", "@import", "<script"] {
+    for shown in
+        ["What was read and assumed", "Numbers", "Why jobs waited", "Stranded GPUs", "What ran where"]
+    {
+        assert!(report.contains(shown), "the report lacks {shown}");
+    }
+    for outside in ["src=", "href=\"http", "url(", "//fonts", "@import", "<link"] {
         assert!(!report.contains(outside), "the report must not need {outside}");
     }
     json(&text(out.join("compare.json"))).as_array().unwrap().iter().for_each(is_summary);
@@ -406,7 +407,7 @@ fn generated_pages_of_the_documentation_are_fresh() {
     let place = scratch_folder();
     ends_with(place.path(), 0, &["docs", "."]);
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
-    for page in ["policies.md", "reasons.md"] {
+    for page in ["policies.md", "reasons.md", "traces.md"] {
         let (fresh, kept) = (text(place.path().join(page)), text(docs.join(page)));
         assert!(fresh == kept, "docs/{page} is stale; run `cargo run -- docs`");
     }
@@ -439,8 +440,15 @@ fn documented_keys_columns_and_codes_are_complete() {
 fn documented_arguments_are_those_of_the_program() {
     let place = scratch_folder();
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
-    let page = text(docs.join("cli.md"));
-    for command in ["run", "compare"] {
+    let page = |name: &str| text(docs.join(name));
+    let cli = page("cli.md");
+    let with = |name: &str| format!("{cli}{}", page(name));
+    for (command, page) in [
+        ("run", cli.clone()),
+        ("compare", cli.clone()),
+        ("whatif", with("whatif.md")),
+        ("sweep", with("sweep.md")),
+    ] {
         let help = String::from_utf8(ends_with(place.path(), 0, &[command, "--help"]).stdout).unwrap();
         let words =
             help.split(|c: char| !(c.is_ascii_lowercase() || c == '-')).filter(|word| word.starts_with("--"));

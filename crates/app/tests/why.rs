@@ -18,7 +18,8 @@ fn trainyard(place: &Path, arguments: &[&str]) -> Output {
 fn run_under(policy: &str) -> TempDir {
     let place = tempfile::tempdir().unwrap();
     std::fs::write(place.path().join("rows.csv"), ROWS).unwrap();
-    let arguments = ["run", "--trace", "rows.csv", "--cluster", "1x4:v100", "--policy", policy, "--out", "run"];
+    let arguments =
+        ["run", "--trace", "rows.csv", "--cluster", "1x4:v100", "--policy", policy, "--out", "run"];
     let output = trainyard(place.path(), &arguments);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     place
@@ -58,7 +59,10 @@ fn a_waiting_job_is_told_what_binds_who_is_ahead_and_when_it_starts() {
     assert_eq!(answer["state"]["state"], "waits");
     let latest = answer["forecast"]["latest"].as_u64().unwrap();
     let earliest = answer["forecast"]["earliest"].as_u64().unwrap();
-    assert!(earliest <= 4_200_000_000 && 4_200_000_000 <= latest, "c starts at 4200 s: {earliest} to {latest}");
+    assert!(
+        earliest <= 4_200_000_000 && 4_200_000_000 <= latest,
+        "c starts at 4200 s: {earliest} to {latest}"
+    );
 }
 
 #[test]
@@ -103,7 +107,10 @@ fn what_is_not_there_is_met_with_what_is() {
     assert!(err.contains("the run goes from 0s to"), "{err}");
     let named = "job_id,submit_s,duration_s,gpus\nresnet-7,0,9,1\nbert-1,0,9,1\n";
     std::fs::write(place.path().join("rows.csv"), named).unwrap();
-    let output = trainyard(place.path(), &["run", "--trace", "rows.csv", "--cluster", "1x4:v100", "--policy", "fifo", "--out", "run"]);
+    let output = trainyard(
+        place.path(),
+        &["run", "--trace", "rows.csv", "--cluster", "1x4:v100", "--policy", "fifo", "--out", "run"],
+    );
     assert!(output.status.success());
     let (_, err) = why(place.path(), 2, &["resnet-8"]);
     assert!(err.contains("similar are `resnet-7`"), "{err}");
@@ -117,13 +124,25 @@ fn the_form_of_the_answer_is_what_is_documented() {
     let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     assert_eq!(answer["schema"], "trainyard.why/1");
     let expected = [
-        "at", "forecast", "gpus", "is_last_wait", "job", "name", "policy", "reasons", "run_ends", "schema", "state",
-        "tenant", "waits",
+        "at",
+        "forecast",
+        "gpus",
+        "is_last_wait",
+        "job",
+        "name",
+        "policy",
+        "reasons",
+        "run_ends",
+        "schema",
+        "state",
+        "tenant",
+        "waits",
     ];
     let mut found = keys(&answer);
     found.sort();
     assert_eq!(found, expected);
-    let documented = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/why.md")).unwrap();
+    let documented =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/why.md")).unwrap();
     let parts = [&answer["waits"], &answer["forecast"], &answer["reasons"][0]];
     for key in expected.into_iter().map(str::to_owned).chain(parts.into_iter().flat_map(keys)) {
         assert!(documented.contains(&format!("`{key}`")), "docs/why.md does not speak of `{key}`");

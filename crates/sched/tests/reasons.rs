@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 use common::{Course, Dice, History, Trying};
 use trainyard_sched::decide::{Abilities, Ahead, Cadence, Decision, Entry, Policy, Reason, Verdict};
 use trainyard_sched::model::{
-    Allocation, Cluster, Declared, GPU, Job, JobId, NodeState, Parallelism, Quota, Resources, Tenant, Tenants,
-    Topology, Weight,
+    Allocation, Cluster, Declared, GPU, Job, JobId, NodeState, Parallelism, Quota, Resources, Tenant,
+    Tenants, Topology, Weight,
 };
 use trainyard_sched::policies;
 use trainyard_sched::rank::Shape;
@@ -121,7 +121,8 @@ impl Judge {
     /// Of two jobs that waited, want the same and differ in order only, the one ahead is not left behind.
     fn order(&self, seen: &Snapshot, decision: &Decision) {
         let waiting: Vec<&JobView> = seen.jobs().filter(|view| view.target.is_none()).collect();
-        let rivals: Vec<Ahead> = waiting.iter().map(|view| fresh(self.entry).ahead(seen, view.id())).collect();
+        let rivals: Vec<Ahead> =
+            waiting.iter().map(|view| fresh(self.entry).ahead(seen, view.id())).collect();
         let passes = |id: JobId| {
             let said = decision.verdicts.iter().find(|(job, _)| *job == id);
             matches!(said, Some((_, Verdict::Run(Reason::Backfilled { .. }))))
@@ -139,7 +140,8 @@ impl Judge {
                 }
             }
             let like_me = |other: &&&JobView| {
-                let same = (other.job.tenant, other.job.goals.class) == (view.job.tenant, view.job.goals.class);
+                let same =
+                    (other.job.tenant, other.job.goals.class) == (view.job.tenant, view.job.goals.class);
                 same && other.id() != view.id() && Shape::of(&other.job) == Shape::of(&view.job)
             };
             for other in waiting.iter().filter(like_me) {
@@ -198,7 +200,11 @@ fn policies_unplaceable(entry: &Entry, seen: &Snapshot, view: &JobView) -> bool 
 fn fits_by_hand(seen: &Snapshot, decision: &Decision, job: &Job) -> Option<bool> {
     let Parallelism::DataParallel(shape) = &job.shape else { return None };
     let whole = shape.worker.gpu_milli > 0 && shape.worker.gpu_milli.is_multiple_of(GPU);
-    if !whole || shape.server.is_some() || job.wanted.mixed_gpu_types || job.wanted.topology == Topology::SameRack {
+    if !whole
+        || shape.server.is_some()
+        || job.wanted.mixed_gpu_types
+        || job.wanted.topology == Topology::SameRack
+    {
         return None;
     }
     let slots_of_type = |gpu_type| {
@@ -296,9 +302,17 @@ fn observe(entry: &'static Entry, seed: u64, found: &Arc<Mutex<Found>>) {
             let verdict = state.verdict(view.id());
             counts[verdict.reason().kind_index()] += 1;
             found.lock().expect("no panic").kinds.insert(verdict.reason().kind());
-            if view.target.is_none() && verdict.runs() && step.decision.is_some() && !state.is_ending(view.id()) {
+            if view.target.is_none()
+                && verdict.runs()
+                && step.decision.is_some()
+                && !state.is_ending(view.id())
+            {
                 let lost = state.job(view.id()).is_some_and(|view| view.served.failures > 0);
-                assert!(lost, "{} holds nothing, is to hold nothing, and is said to run: {verdict:?}", view.id());
+                assert!(
+                    lost,
+                    "{} holds nothing, is to hold nothing, and is said to run: {verdict:?}",
+                    view.id()
+                );
             }
         }
         assert_eq!(counts.iter().sum::<usize>(), pending.len(), "each pending job has one reason");
@@ -315,9 +329,15 @@ fn why_is_sound(entry: &'static Entry, history: &History) {
     let Some(waits) = why_waits(&moment, &make, id) else { panic!("{id} waits and nothing is said") };
     let nodes = moment.state.cluster().nodes.len() as u32;
     let room = &waits.capacity;
-    let sum = room.nodes_not_up + room.nodes_of_other_type + room.nodes_too_small + room.nodes_full + room.nodes_with_room;
+    let sum = room.nodes_not_up
+        + room.nodes_of_other_type
+        + room.nodes_too_small
+        + room.nodes_full
+        + room.nodes_with_room;
     assert_eq!(sum, nodes, "{}: every node is counted once", entry.name);
-    assert!(waits.place.ahead.iter().all(|other| moment.state.job(other.job).is_some_and(|v| v.target.is_none())));
+    assert!(
+        waits.place.ahead.iter().all(|other| moment.state.job(other.job).is_some_and(|v| v.target.is_none()))
+    );
     assert!(waits.place.ahead.len() < waits.place.waiting as usize);
     assert!(waits.holders.iter().all(|other| moment.state.job(other.job).is_some_and(|v| v.held.is_some())));
     let kinds: BTreeSet<_> = waits.reasons.iter().map(Reason::kind).collect();
@@ -345,6 +365,7 @@ fn reasons_are_true_and_every_kind_comes_up() {
         }
     }
     assert!(by_kind.is_empty(), "{} complaints, among them {by_kind:#?}", found.complaints.len());
-    let never: Vec<_> = Reason::KINDS.iter().map(|(kind, _)| *kind).filter(|kind| !found.kinds.contains(kind)).collect();
+    let never: Vec<_> =
+        Reason::KINDS.iter().map(|(kind, _)| *kind).filter(|kind| !found.kinds.contains(kind)).collect();
     assert!(never.is_empty(), "no history brings up {never:?}");
 }

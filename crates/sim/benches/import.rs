@@ -1,7 +1,11 @@
-//! How long it takes to get a workload: a million rows read, and all of Philly generated.
+//! How long it takes to get a workload: a million native rows, a log as long as Helios's, and all of Philly generated.
+//! What it takes of memory is measured apart (`import_memory`), because counting slows everything down.
+
+mod helios_log;
 
 use std::fmt::Write as _;
 
+use helios_log::HeliosLog;
 use trainyard_sim::generate::{Parameters, generate};
 use trainyard_sim::trace::{Options, read_from};
 
@@ -22,6 +26,17 @@ fn rows(count: u32) -> String {
 fn native_csv_of_a_million_rows(bencher: divan::Bencher<'_, '_>) {
     let text = rows(1_000_000);
     bencher.bench_local(|| read_from("rows.csv", text.as_bytes(), &Options::default()));
+}
+
+#[divan::bench(sample_count = 1)]
+fn all_of_helios_made_and_read(bencher: divan::Bencher<'_, '_>) {
+    bencher.bench_local(|| read_from("cluster_log.csv", HeliosLog::new(), &Options::default()));
+}
+
+/// What making the log takes of the figure above.
+#[divan::bench(sample_count = 1)]
+fn all_of_helios_made(bencher: divan::Bencher<'_, '_>) {
+    bencher.bench_local(|| std::io::copy(&mut HeliosLog::new(), &mut std::io::sink()));
 }
 
 #[divan::bench(sample_count = 5)]

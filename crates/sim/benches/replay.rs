@@ -6,8 +6,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use divan::counter::ItemsCount;
-use trainyard_sched::control::{Action, Batch, Core, Event, Nothing, Outcome, Settings};
+use trainyard_sched::control::{Action, Batch, Core, Event, Log, Nothing, Outcome, Settings};
 use trainyard_sched::decide::Abilities;
+use trainyard_sched::metrics::Details;
 use trainyard_sched::model::{Attempt, Cluster, JobId, Seed, Time};
 use trainyard_sched::policies;
 use trainyard_sim::backend::Options;
@@ -40,6 +41,10 @@ fn philly_jobs(jobs: u32, fraction: f64, gpus: u64) -> Workload {
 }
 
 fn replay(policy: &str, workload: &Workload, cluster: &Cluster) -> f64 {
+    follow(policy, workload, cluster, &mut Nothing)
+}
+
+fn follow(policy: &str, workload: &Workload, cluster: &Cluster, log: &mut dyn Log) -> f64 {
     let setup = Setup {
         cluster: cluster.clone(),
         tenants: workload.tenants.clone(),
@@ -49,7 +54,7 @@ fn replay(policy: &str, workload: &Workload, cluster: &Cluster) -> f64 {
         seed: Seed(0),
     };
     let policy = policies::build(policy, &toml::Table::new()).expect("the policy exists");
-    let finished = simulate(setup, policy, &mut Nothing, |_, _| ()).expect("the run begins");
+    let finished = simulate(setup, policy, log, |_, _| ()).expect("the run begins");
     finished.metrics.summary(finished.ended).makespan_s
 }
 
@@ -59,6 +64,17 @@ fn philly_117325_jobs(bencher: divan::Bencher<'_, '_>, policy: &str) {
     let cluster = philly_cluster();
     let workload = philly_jobs(117_325, 0.95, cluster.gpu_count());
     bencher.counter(ItemsCount::new(117_325_u32)).bench_local(|| replay(policy, &workload, &cluster));
+}
+
+/// The same with what a report shows beyond the summary; the difference is what that costs.
+#[divan::bench(args = ["fifo", "srtf", "tiresias", "easy"], sample_count = 3, sample_size = 1)]
+fn philly_117325_jobs_with_details(bencher: divan::Bencher<'_, '_>, policy: &str) {
+    let cluster = philly_cluster();
+    let workload = philly_jobs(117_325, 0.95, cluster.gpu_count());
+    bencher.counter(ItemsCount::new(117_325_u32)).bench_local(|| {
+        let mut details = Details::new(&cluster, &workload.tenants);
+        follow(policy, &workload, &cluster, &mut details)
+    });
 }
 
 #[divan::bench(sample_count = 1, sample_size = 1)]

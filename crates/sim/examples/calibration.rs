@@ -28,9 +28,27 @@ struct Source {
 }
 
 const SOURCES: [Source; 4] = [
-    Source { name: "Sia-Philly", path: "sia/traces/philly.csv.gz", tenant: Some("6c71a0"), from_s: 0, jobs: 4_000 },
-    Source { name: "Tiresias-480", path: "tiresias_runs/traces/philly_103959_480.csv", tenant: None, from_s: 0, jobs: 480 },
-    Source { name: "Chronus", path: "chronus/trace_job_Philly_MIX1.csv.gz", tenant: None, from_s: 0, jobs: 2_500 },
+    Source {
+        name: "Sia-Philly",
+        path: "sia/traces/philly.csv.gz",
+        tenant: Some("6c71a0"),
+        from_s: 0,
+        jobs: 4_000,
+    },
+    Source {
+        name: "Tiresias-480",
+        path: "tiresias_runs/traces/philly_103959_480.csv",
+        tenant: None,
+        from_s: 0,
+        jobs: 480,
+    },
+    Source {
+        name: "Chronus",
+        path: "chronus/trace_job_Philly_MIX1.csv.gz",
+        tenant: None,
+        from_s: 0,
+        jobs: 2_500,
+    },
     Source { name: "Muri", path: "muri/simulator/trace1.csv", tenant: None, from_s: 0, jobs: 2_500 },
 ];
 const POLICIES: [&str; 3] = ["fifo", "srtf", "tiresias"];
@@ -273,7 +291,8 @@ fn print_rows(
     for at_submission in [true, false] {
         let these: Vec<&Asked> = asked.iter().filter(|a| a.at_submission == at_submission).collect();
         let n = these.len().max(1) as f64;
-        let part = |holds: &dyn Fn(&Asked) -> bool| these.iter().filter(|a| holds(a)).count() as f64 / n * 100.0;
+        let part =
+            |holds: &dyn Fn(&Asked) -> bool| these.iter().filter(|a| holds(a)).count() as f64 / n * 100.0;
         let inside = part(&|a| a.estimate.holds(starts[&a.job]));
         let early = part(&|a| a.estimate.earliest.is_some_and(|earliest| starts[&a.job] < earliest));
         let open = part(&|a| a.estimate.latest.is_none());
@@ -312,8 +331,15 @@ fn main() {
         }
         let Some(workload) = read(source, &wish) else { continue };
         let cluster = cluster(&workload, wish.load);
-        println!("# {} jobs on {} GPUs, {}", workload.jobs.len(), cluster.gpu_count(), Path::new(source.path).display());
-        for policy in POLICIES.into_iter().filter(|policy| wish.policy.as_ref().is_none_or(|only| only == policy)) {
+        println!(
+            "# {} jobs on {} GPUs, {}",
+            workload.jobs.len(),
+            cluster.gpu_count(),
+            Path::new(source.path).display()
+        );
+        for policy in
+            POLICIES.into_iter().filter(|policy| wish.policy.as_ref().is_none_or(|only| only == policy))
+        {
             cell(source.name, &workload, &cluster, policy, &wish);
         }
     }

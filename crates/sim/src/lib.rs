@@ -3,14 +3,23 @@
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod backend;
+pub mod capacity;
 pub mod cluster;
+mod document;
 pub mod faults;
 pub mod forecast;
 pub mod generate;
 mod occupancy;
 pub mod physics;
+pub mod resample;
 mod running;
 pub mod simulate;
+mod strangers;
+mod supplement;
 pub mod trace;
 pub mod truth;
 pub mod workload;
+
+pub use document::DocumentError;
+pub use strangers::Stranger;
+pub use supplement::SupplementError;

@@ -57,6 +57,8 @@ pub enum Ending {
     Failed,
     /// Its owner killed it.
     Killed,
+    /// Nobody knows: it was still running when its trace ended.
+    Censored,
 }
 
 impl Ending {
@@ -66,6 +68,7 @@ impl Ending {
             Self::Completed => Outcome::Completed,
             Self::Failed => Outcome::Failed,
             Self::Killed => Outcome::Killed,
+            Self::Censored => Outcome::Censored,
         }
     }
 }

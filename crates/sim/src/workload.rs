@@ -33,6 +33,12 @@ pub struct ImportReport {
     pub rows: u64,
     /// Jobs kept.
     pub kept: u64,
+    /// The time zone by which the times of the trace were read, where they are wall times.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub zone: Option<String>,
+    /// The wall time of the first arrival in that zone, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub first_arrival: Option<String>,
     /// Everything worth knowing, by kind.
     pub findings: Vec<Finding>,
 }
@@ -86,6 +92,16 @@ impl Workload {
 }
 
 impl ImportReport {
+    /// How many findings there are of this kind, each as often as it occurred.
+    pub fn count(&self, done: Done) -> u64 {
+        self.findings.iter().filter(|finding| finding.done == done).map(|finding| finding.count).sum()
+    }
+
+    /// Whether rows were left out or repaired.
+    pub fn has_blemishes(&self) -> bool {
+        self.count(Done::Dropped) + self.count(Done::Repaired) > 0
+    }
+
     /// Counts a finding; the first five places are kept as examples.
     pub fn find(&mut self, done: Done, what: impl Into<String>, example: Option<String>) {
         let what = what.into();

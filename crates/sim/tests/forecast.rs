@@ -77,7 +77,9 @@ fn calibrate(workload: &Workload, policy: &str, every: usize) -> (usize, usize, 
         let waits = |view: &&trainyard_sched::view::JobView| {
             view.phase == Phase::Waiting && view.attempt.0 == 0 && view.waited(at) > Span::ZERO
         };
-        let Some(view) = core.state().jobs().find(waits).filter(|_| past.ends() > 100 && at < last) else { return };
+        let Some(view) = core.state().jobs().find(waits).filter(|_| past.ends() > 100 && at < last) else {
+            return;
+        };
         met += 1;
         if met % every == 0 {
             let ids: Vec<JobId> = core.state().jobs().filter(waits).map(|view| view.id()).collect();
@@ -130,7 +132,8 @@ fn the_same_question_has_the_same_answer() {
         let (moment, job) = (core.moment(at), view.id());
         let forecast = Forecast::new(&moment, past, job);
         let outlook = |number| forecast.one_future(build("srtf"), number);
-        let (forwards, backwards): (Vec<_>, Vec<_>) = ((0..6).map(outlook).collect(), (0..6).rev().map(outlook).collect());
+        let (forwards, backwards): (Vec<_>, Vec<_>) =
+            ((0..6).map(outlook).collect(), (0..6).rev().map(outlook).collect());
         assert!(forwards.iter().eq(backwards.iter().rev()), "the order of the futures does not matter");
         assert_eq!(ask(&moment, past, "srtf", job), ask(&moment, past, "srtf", job));
         asked += 1;

@@ -31,9 +31,10 @@ fn sias_philly_jobs_are_read_whole() {
     assert_eq!(workload.tenants.len(), 15);
     assert!(workload.jobs.is_sorted_by_key(|(job, _)| job.submitted));
     assert_eq!(workload.jobs[0].0.submitted, Time::ZERO);
-    // From 2017-09-04 10:30:41 to 2017-12-22 08:02:11.
+    // From 2017-09-04 10:30:41 in summer time to 2017-12-22 08:02:11, an hour longer than the clock on the wall says.
     let last = workload.jobs.last().unwrap().0.submitted;
-    assert_eq!(last.since(Time::ZERO), Span::from_secs(108 * 86_400 + 21 * 3600 + 31 * 60 + 30));
+    assert_eq!(last.since(Time::ZERO), Span::from_secs(108 * 86_400 + 22 * 3600 + 31 * 60 + 30));
+    assert_eq!(workload.report.zone.as_deref(), Some("America/Los_Angeles"));
     // The file's own column gpu_time sums up to this many GPU-hours.
     let gpu_hours: f64 = workload
         .jobs
@@ -140,6 +141,23 @@ const VALID: &[&str] = &[
      0,8,1534000,7000,vgg16,16,1498000,28000,214,82,75,66,1\n",
     "job_id,user,num_gpu,submit_time,iterations,model_name,duration,interval,expect_time_list,\
      expect_value_list,best_effort,job_type\na,u,4,10,600,vgg16,30,5,45-60,10-5,0,soft\n",
+    "job_id,submit_time,iteration,model_name,ddl,batch_size,num_gpu,duration,best_effort\n\
+     a,100,500,bert,1200,64,4,1000,0\n",
+    "name,submission_time,duration,application,num_gpus,num_cpus,bandwidth,exec_plan,steps,is_sla\n\
+     llama-1,9,120,llama,24,192,1.25,641,60,1\n",
+    "time,job_id,num_gpu,submit_time,start_time,end_time,executed_time,JCT,duration,pending_time\n\
+     210,b,2,20,30,210,100,190,100,80\n",
+    "job_id,arrival_s,scale_factor,total_steps,job_type,jct_s\n7,0.5,1,1000,\"A3C\",99\n",
+    "LM (batch size 10)\tpython3\tlm\t--steps\t1\t2000\t4\tgns\t2\t1.2\t1000\t55\n",
+    "j1,worker,2.0,Terminated,1000.0,1600.0,600.0,29.296875,50.0,MISC\n\
+     j3,tensorflow,1.0,Running,1200.0,,600.0,29.296875,,\n",
+    "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time\n\
+     a,6000,1024,1,460,V100M16|T4,BE,Running,100,400,150\nb,6000,1024,8,1000,,LS,Pending,100,400,\n",
+    "name,cpu_milli,memory_mib,num_gpu,gpu_milli\na,6000,1024,1,460\n",
+    "instance_sn,app_name,cpu_request,gpu_request,memory_request,creation_time,scheduled_time,deletion_time\n\
+     i0,app_0,12,1,120.0,,,\ni1,app_1,64,0,320.0,60,70,85.0\n",
+    "job_name,organization,gpu_model,cpu_request,gpu_request,worker_num,submit_time,duration,job_type\n\
+     b,57,GPU-series-1,15,2,16,9,60,Spot\n",
     "A3C\tpython3\t--max-steps\t1\t1000\t0.5\t1\nA3C\tpython3\t--max-steps\t1\t1000\t0.7\t1\n",
     "A3C\tpython3\trl\t--max-steps\t1\t1000\t1\t3\t-1.000000\t0.000000\n",
     "num_switch,num_node_p_switch,num_gpu_p_node,num_cpu_p_node,mem_p_node\n1,4,4,40,256",

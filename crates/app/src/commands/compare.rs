@@ -66,7 +66,7 @@ pub(super) fn perform(given: &CompareArguments, output: Output) -> Result<Ending
         None => ALL.iter().copied().map(PolicyChoice::plain).collect(),
     };
     let inputs = Inputs::new(&given.inputs)?;
-    say_findings(inputs.report());
+    inputs.reports().for_each(say_findings);
     let trials = try_all(given, &inputs, &choices)?;
     let summaries: Vec<Summary> = trials.iter().map(|trial| trial.summary.clone()).collect();
     write_json(&given.out.join(COMPARISON), &summaries)?;
@@ -95,7 +95,8 @@ fn try_all(
         (0..choices.len())
             .into_par_iter()
             .map(|i| {
-                let leave = Leave { folder: &folders[i], journal: given.journal == Journal::Jsonl };
+                let leave =
+                    Leave { folder: &folders[i], journal: given.journal == Journal::Jsonl, details: true };
                 let outcome =
                     experiment::perform(inputs, &choices[i], leave, |done, all| bars[i].show(done, all));
                 bars[i].finish();
@@ -147,7 +148,7 @@ pub(super) fn judge(
     for line in &missed {
         say(&format!("missed: {line}"));
     }
-    if given.strict && inputs.has_blemishes() {
+    if given.reading.strict && inputs.has_blemishes() {
         say("rows of the trace were left out or repaired, and --strict was given");
         return Ending::Blemished;
     }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use trainyard_sched::decide::Reason;
 use trainyard_sched::policies::ALL;
+use trainyard_sim::trace::FORMATS;
 
 use super::Ending;
 use crate::experiment::write_text;
@@ -24,6 +25,7 @@ pub(super) struct DocsArguments {
 pub(super) fn perform(given: &DocsArguments) -> Result<Ending, Failure> {
     write_text(&given.folder.join("policies.md"), &policies())?;
     write_text(&given.folder.join("reasons.md"), &reasons())?;
+    write_text(&given.folder.join("traces.md"), &traces())?;
     Ok(Ending::Done)
 }
 
@@ -58,6 +60,26 @@ fn reasons() -> String {
     );
     for (kind, remedy) in Reason::KINDS {
         let _ = writeln!(text, "| `{kind}` | {remedy} |");
+    }
+    text
+}
+
+fn traces() -> String {
+    let mut text = format!(
+        "# Traces\n\n{NOTICE}\nThese formats of lists of jobs are read. Which one a file has is found out from its first \
+         lines, whatever its name; `--format NAME` decides where that is not wanted. How to write down jobs of one's \
+         own, and what happens to odd files, stands in [the trace format](trace-format.md). What had to be assumed is \
+         in the report of every import.\n\n| format | what it is |\n| --- | --- |\n"
+    );
+    for format in FORMATS {
+        let _ = writeln!(text, "| [`{0}`](#{0}) | {1} |", format.name, format.title);
+    }
+    for format in FORMATS {
+        let title = capital(format.title);
+        let _ = write!(text, "\n## {}\n\n{title}.\n\n| column | meaning |\n| --- | --- |\n", format.name);
+        for column in format.columns {
+            let _ = writeln!(text, "| `{}` | {} |", column.name, column.meaning.replace('|', "\\|"));
+        }
     }
     text
 }

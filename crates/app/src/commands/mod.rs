@@ -1,11 +1,15 @@
 //! The commands: each parses, calls and renders, and nothing more.
 
+mod cluster;
 mod compare;
 mod docs;
+mod inspection;
 mod policies;
 mod replay;
 mod run;
+mod sweep;
 mod trace;
+mod whatif;
 mod why;
 
 use std::io::Write;
@@ -15,8 +19,9 @@ use clap::{Parser, Subcommand, ValueEnum};
 use serde::Serialize;
 
 use crate::failure::Failure;
+pub(crate) use cluster::{CapacityInspection, ClusterInspection};
+pub(crate) use inspection::{Counts, Inspection};
 pub(crate) use replay::ReplayError;
-pub(crate) use trace::Inspection;
 pub(crate) use why::WhyError;
 
 const EXIT_CODES: &str = "Exit codes:
@@ -25,7 +30,7 @@ const EXIT_CODES: &str = "Exit codes:
   2  wrong usage or bad input
   3  finished, but rows of the trace were left out or repaired (only with --strict)
   4  the backend is not available
-  5  finished, but a bound given with --require was missed
+  5  finished, but a bound given with --require or --until was missed
 
 Data goes to standard output, everything else to standard error.";
 
@@ -60,11 +65,20 @@ enum Command {
     /// Simulate several policies on the same input and compare them.
     #[command(after_help = EXIT_CODES)]
     Compare(compare::CompareArguments),
+    /// Tell what other machines, another load or another policy would change.
+    #[command(name = "whatif", after_help = EXIT_CODES)]
+    WhatIf(Box<whatif::WhatIfArguments>),
+    /// Run all combinations of the factors of a file, and compare them seed by seed.
+    #[command(after_help = EXIT_CODES)]
+    Sweep(sweep::SweepArguments),
     /// List the policies, or show one with its parameters.
     Policies(policies::PoliciesArguments),
-    /// Make or look at traces.
+    /// Make traces, bring them into the native format, or look at them.
     #[command(subcommand)]
     Trace(trace::TraceCommand),
+    /// Look at clusters and at capacity that changes.
+    #[command(subcommand)]
+    Cluster(cluster::ClusterCommand),
     /// Decide a recorded run anew and tell whether all is as it was.
     Replay(replay::ReplayArguments),
     /// Say why a job of a recorded run waits, who is ahead, and when it will start.
@@ -103,8 +117,11 @@ pub(crate) fn perform(arguments: Arguments) -> Result<Ending, Failure> {
         None => compare::busy_day(output),
         Some(Command::Run(given)) => run::perform(&given, output),
         Some(Command::Compare(given)) => compare::perform(&given, output),
+        Some(Command::WhatIf(given)) => whatif::perform(&given, output),
+        Some(Command::Sweep(given)) => sweep::perform(&given, output),
         Some(Command::Policies(given)) => policies::perform(&given, output),
         Some(Command::Trace(command)) => trace::perform(&command, output),
+        Some(Command::Cluster(command)) => cluster::perform(&command, output),
         Some(Command::Replay(given)) => replay::perform(&given, output),
         Some(Command::Why(given)) => why::perform(&given, output),
         Some(Command::Docs(given)) => docs::perform(&given),
@@ -113,14 +130,24 @@ pub(crate) fn perform(arguments: Arguments) -> Result<Ending, Failure> {
 
 /// Prints a result in the form that was asked for.
 fn print<T: Serialize>(output: Output, result: &T, table: impl FnOnce(&T) -> String) -> Result<(), Failure> {
-    let text = match output {
-        Output::Table => table(result),
-        Output::Json => serde_json::to_string_pretty(result)
-            .map_err(|error| Failure::Output(std::io::Error::from(error)))?,
-    };
+    let text = in_form(output, result, table)?;
     let mut stdout = std::io::stdout().lock();
     let written = writeln!(stdout, "{}", text.trim_end()).and_then(|()| stdout.flush());
     written.map_err(Failure::Output)
+}
+
+/// A result in the form that was asked for.
+fn in_form<T: Serialize>(
+    output: Output,
+    result: &T,
+    table: impl FnOnce(&T) -> String,
+) -> Result<String, Failure> {
+    match output {
+        Output::Table => Ok(table(result)),
+        Output::Json => {
+            serde_json::to_string_pretty(result).map_err(|error| Failure::Output(std::io::Error::from(error)))
+        }
+    }
 }
 
 /// Says something to a person; that nobody listens is no failure.

@@ -45,9 +45,9 @@ pub(super) enum Journal {
 pub(super) fn perform(given: &RunArguments, output: Output) -> Result<Ending, Failure> {
     let policy = parse_policy(&given.policy)?;
     let inputs = Inputs::new(&given.inputs)?;
-    say_findings(inputs.report());
+    inputs.reports().for_each(say_findings);
     let bars = progress_bars(std::slice::from_ref(&policy));
-    let leave = Leave { folder: &given.out, journal: given.journal == Journal::Jsonl };
+    let leave = Leave { folder: &given.out, journal: given.journal == Journal::Jsonl, details: true };
     let outcome = experiment::perform(&inputs, &policy, leave, |done, all| bars[0].show(done, all))?;
     bars[0].finish();
     let trial = Trial::new(outcome);

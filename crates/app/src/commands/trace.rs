@@ -1,20 +1,19 @@
-//! `trace`: make a trace, or look at one.
+//! `trace`: make a trace, bring one into the native format, or look at one.
 
 use std::fs::File;
-use std::io::BufWriter;
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use serde::Serialize;
-use trainyard_sched::model::{GPU, MoveCost, Seed, Tenants};
+use trainyard_sched::model::{MoveCost, Seed, Tenants};
 use trainyard_sim::cluster;
 use trainyard_sim::generate::{Load, Parameters, generate};
-use trainyard_sim::trace::{self, Declaring, write_csv};
-use trainyard_sim::truth::Speed;
-use trainyard_sim::workload::{ImportReport, Workload};
+use trainyard_sim::trace::{Declaring, Options, write_csv};
+use trainyard_sim::workload::Workload;
 
-use super::{Ending, Output, print, say};
+use super::inspection::Inspection;
+use super::{Ending, Output, in_form, print, say};
+use crate::config::{PIPE, TraceArguments};
 use crate::failure::Failure;
 use crate::render::inspection_text;
 
@@ -23,6 +22,8 @@ use crate::render::inspection_text;
 pub(super) enum TraceCommand {
     /// Write a generated workload as a trace.
     Generate(GenerateArguments),
+    /// Read a trace in any known format, write it in the native one, and tell what was done to its rows.
+    Import(ImportArguments),
     /// Tell what a trace holds, and what was left out, repaired and assumed.
     Inspect(InspectArguments),
 }
@@ -48,59 +49,44 @@ pub(super) struct GenerateArguments {
     /// The seed.
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
-    /// The file to write.
+    /// The file to write; - is standard output.
     #[arg(short = 'o', long = "out", value_name = "FILE")]
     out: PathBuf,
+}
+
+/// What `trace import` is told.
+#[derive(Args, Debug)]
+pub(super) struct ImportArguments {
+    /// The trace; - is standard input.
+    #[arg(id = "trace", value_name = "FILE")]
+    file: PathBuf,
+    /// The file to write; - is standard output, and the report then goes to standard error.
+    #[arg(short = 'o', long = "out", value_name = "FILE")]
+    out: Option<PathBuf>,
+    #[command(flatten)]
+    reading: TraceArguments,
 }
 
 /// What `trace inspect` is told.
 #[derive(Args, Debug)]
 pub(super) struct InspectArguments {
-    /// The trace.
+    /// The trace; - is standard input.
+    #[arg(id = "trace", value_name = "FILE")]
     file: PathBuf,
-    /// Its format, where it is not recognised.
-    #[arg(long, value_name = "NAME")]
-    format: Option<String>,
-    /// End with exit code 3 if rows were left out or repaired.
-    #[arg(long)]
-    strict: bool,
-}
-
-/// What a trace holds.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct Inspection {
-    /// What was read, left out, repaired and assumed.
-    pub(crate) report: ImportReport,
-    /// Jobs.
-    pub(crate) jobs: usize,
-    /// From the first to the last arrival.
-    pub(crate) span_s: f64,
-    /// Jobs by GPUs.
-    pub(crate) gpus: Vec<SizeShare>,
-    /// Run times in seconds at 0, 10, 50, 90, 99 and 100 %, of jobs whose run time is known beforehand.
-    pub(crate) duration_s: Vec<(f64, f64)>,
-    /// Jobs by tenant.
-    pub(crate) tenants: Vec<(Arc<str>, usize)>,
-}
-
-/// How many jobs are of one size.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub(crate) struct SizeShare {
-    /// GPUs.
-    pub(crate) gpus: f64,
-    /// Jobs.
-    pub(crate) jobs: usize,
+    #[command(flatten)]
+    reading: TraceArguments,
 }
 
 /// Makes or looks at traces.
 pub(super) fn perform(command: &TraceCommand, output: Output) -> Result<Ending, Failure> {
     match command {
-        TraceCommand::Generate(given) => write(given),
+        TraceCommand::Generate(given) => make(given),
+        TraceCommand::Import(given) => import(given, output),
         TraceCommand::Inspect(given) => inspect(given, output),
     }
 }
 
-fn write(given: &GenerateArguments) -> Result<Ending, Failure> {
+fn make(given: &GenerateArguments) -> Result<Ending, Failure> {
     let cluster = given.cluster.as_deref().map(cluster::load).transpose()?;
     let gpus = cluster.map_or(0, |file| file.cluster.gpu_count());
     let parameters = Parameters {
@@ -114,59 +100,44 @@ fn write(given: &GenerateArguments) -> Result<Ending, Failure> {
         move_cost: MoveCost::default(),
     };
     let workload = generate(&parameters)?;
-    let file = File::create(&given.out).map_err(Failure::file("write", &given.out))?;
-    write_csv(&workload, BufWriter::new(file))?;
-    say(&format!("{} jobs are in {}.", workload.jobs.len(), given.out.display()));
+    write(&workload, &given.out)?;
     Ok(Ending::Done)
 }
 
+/// Writes a workload in the native format.
+fn write(workload: &Workload, out: &Path) -> Result<(), Failure> {
+    if out == Path::new(PIPE) {
+        let mut stdout = std::io::stdout().lock();
+        write_csv(workload, BufWriter::new(&mut stdout))?;
+        return stdout.flush().map_err(Failure::Output);
+    }
+    let file = File::create(out).map_err(Failure::file("write", out))?;
+    write_csv(workload, BufWriter::new(file))?;
+    say(&format!("{} jobs are in {}.", workload.jobs.len(), out.display()));
+    Ok(())
+}
+
+fn import(given: &ImportArguments, output: Output) -> Result<Ending, Failure> {
+    let workload = given.reading.read(&given.file, Options::default())?;
+    if let Some(out) = &given.out {
+        write(&workload, out)?;
+    }
+    let inspection = Inspection::of(workload);
+    if given.out.as_deref() == Some(Path::new(PIPE)) {
+        say(&in_form(output, &inspection, inspection_text)?);
+    } else {
+        print(output, &inspection, inspection_text)?;
+    }
+    Ok(how_it_ended(&given.reading, &inspection))
+}
+
 fn inspect(given: &InspectArguments, output: Output) -> Result<Ending, Failure> {
-    let options = trace::Options { format: given.format.clone(), ..trace::Options::default() };
-    let workload = trace::read(&given.file, &options)?;
-    let inspection = look(workload);
+    let inspection = Inspection::of(given.reading.read(&given.file, Options::default())?);
     print(output, &inspection, inspection_text)?;
-    let is_blemished = inspection.has_blemishes();
-    Ok(if given.strict && is_blemished { Ending::Blemished } else { Ending::Done })
+    Ok(how_it_ended(&given.reading, &inspection))
 }
 
-fn look(workload: Workload) -> Inspection {
-    let Workload { jobs, tenants, report, .. } = workload;
-    let mut sizes: Vec<u64> = jobs.iter().map(|(job, _)| job.shape.minimum().gpu_milli).collect();
-    sizes.sort_unstable();
-    let of_size = |same: &[u64]| SizeShare { gpus: same[0] as f64 / GPU as f64, jobs: same.len() };
-    let mut durations: Vec<f64> = jobs
-        .iter()
-        .filter_map(|(_, truth)| match &truth.speed {
-            Speed::Fixed { iteration, .. } => Some(truth.iterations * iteration.as_secs_f64()),
-            Speed::Function(_) | Speed::Table { .. } => None,
-        })
-        .collect();
-    durations.sort_by(f64::total_cmp);
-    let quantile = |percent| trainyard_sched::metrics::percentile(&durations, percent).map(|s| (percent, s));
-    let mut by_tenant = vec![0; tenants.len()];
-    for (job, _) in &jobs {
-        by_tenant[job.tenant.index()] += 1;
-    }
-    let arrival = |at: Option<&(Arc<_>, _)>| {
-        at.map_or(0.0, |(job, _): &(Arc<trainyard_sched::model::Job>, _)| job.submitted.as_secs_f64())
-    };
-    Inspection {
-        jobs: jobs.len(),
-        span_s: arrival(jobs.last()) - arrival(jobs.first()),
-        gpus: sizes.chunk_by(|a, b| a == b).map(of_size).collect(),
-        duration_s: [0.0, 10.0, 50.0, 90.0, 99.0, 100.0].into_iter().filter_map(quantile).collect(),
-        tenants: tenants
-            .iter()
-            .map(|(id, tenant)| (Arc::clone(&tenant.name), by_tenant[id.index()]))
-            .collect(),
-        report,
-    }
-}
-
-impl Inspection {
-    /// Whether rows were left out or repaired.
-    fn has_blemishes(&self) -> bool {
-        use trainyard_sim::workload::Done;
-        self.report.findings.iter().any(|finding| matches!(finding.done, Done::Dropped | Done::Repaired))
-    }
+fn how_it_ended(reading: &TraceArguments, inspection: &Inspection) -> Ending {
+    let is_blemished = reading.strict && inspection.report.has_blemishes();
+    if is_blemished { Ending::Blemished } else { Ending::Done }
 }

@@ -109,10 +109,9 @@ impl Life {
             }
             last = record.at;
         }
-        let life = by_name.or(by_number).ok_or_else(|| WhyError::NoSuchJob {
-            name: given.job.clone(),
-            hint: hint(&given.job, &names),
-        })?;
+        let life = by_name
+            .or(by_number)
+            .ok_or_else(|| WhyError::NoSuchJob { name: given.job.clone(), hint: hint(&given.job, &names) })?;
         let end = run.settings.ended.at_us.max(last);
         let open = life.ended.is_none() && life.waited_last.is_some_and(|waited| waited == last);
         Ok(Self { run_ends: end, waited_last: if open { Some(end) } else { life.waited_last }, ..life })
@@ -138,7 +137,11 @@ impl Life {
         if let Some(outcome) = ends.or(finishes).filter(|_| self.ended.is_none()) {
             self.ended = Some((record.at, outcome));
         }
-        let starts = record.step.actions.iter().any(|action| matches!(action, Action::Start { job, .. } if *job == self.job));
+        let starts = record
+            .step
+            .actions
+            .iter()
+            .any(|action| matches!(action, Action::Start { job, .. } if *job == self.job));
         if starts {
             self.started.get_or_insert(record.at);
         } else if self.ended.is_none() && (!holds || gives_up) {
@@ -158,8 +161,12 @@ fn hint(name: &str, names: &[Arc<str>]) -> String {
         names.iter().map(|known| (strsim::jaro_winkler(name, known), known)).collect();
     near.sort_by(|a, b| b.0.total_cmp(&a.0));
     near.dedup_by(|a, b| a.1 == b.1);
-    let shown: Vec<String> =
-        near.iter().take(MOST_NAMES).filter(|(like, _)| *like > 0.6).map(|(_, known)| format!("`{known}`")).collect();
+    let shown: Vec<String> = near
+        .iter()
+        .take(MOST_NAMES)
+        .filter(|(like, _)| *like > 0.6)
+        .map(|(_, known)| format!("`{known}`"))
+        .collect();
     if shown.is_empty() { String::new() } else { format!("; similar are {}", shown.join(", ")) }
 }
 
@@ -221,7 +228,11 @@ impl Retold {
             job: life.job,
             name: Arc::clone(&life.name),
             tenant: self.tenant(life.job),
-            gpus: self.past.arrivals().get(life.job.index()).map(|job| job.shape.minimum().gpu_milli as f64 / 1e3),
+            gpus: self
+                .past
+                .arrivals()
+                .get(life.job.index())
+                .map(|job| job.shape.minimum().gpu_milli as f64 / 1e3),
             at,
             is_last_wait: is_usual && waits.is_some(),
             run_ends: life.run_ends,

@@ -1,21 +1,24 @@
 //! What a run depends on, policy aside: jobs, machines, costs, failures, seed. Many policies share one.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
 use trainyard_sched::model::{Cluster, MoveCost, NodeState, Seed, Span, Tenants, Time};
 use trainyard_sim::backend::Options;
+use trainyard_sim::capacity::{self, Capacity, overlaid};
 use trainyard_sim::cluster::{self, ClusterFile};
 use trainyard_sim::faults::{Fault, draw_faults, read_faults};
 use trainyard_sim::generate::{GenerateError, Load, PRESETS, Parameters, generate};
+use trainyard_sim::resample;
 use trainyard_sim::simulate::{Setup, natural_horizon};
 use trainyard_sim::trace::{self, Declaring};
-use trainyard_sim::workload::{Done, ImportReport, Workload};
+use trainyard_sim::workload::{ImportReport, Workload};
 
-use super::run_file::{ClusterPart, JobsPart, MovingPart, WorldPart};
-use super::words::{declaring, seconds, span, span_word};
-use super::{ArgumentError, FaultsWord};
+use super::run_file::{CapacityPart, ClusterPart, JobsPart, MovingPart, WorldPart};
+use super::trace_arguments::{PIPE, ReadingPart, TraceArguments};
+use super::words::{LoadWord, declaring, seconds, span, span_word};
+use super::{ArgumentError, FaultsWord, MachineChange, Stock};
 use crate::failure::Failure;
 
 /// The preset that is generated when nobody says what to run.
@@ -24,7 +27,7 @@ const USUAL_PRESET: &str = "day";
 /// The arguments that say what is simulated.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct InputArguments {
-    /// Read jobs from this file (CSV, JSON lines or a known public format; may be gzip).
+    /// Read jobs from this file (the native format or a known public one, also packed); - is standard input.
     #[arg(long, value_name = "FILE", conflicts_with = "generate", help_heading = "Jobs")]
     pub(crate) trace: Option<PathBuf>,
     /// Generate jobs like this preset [default: day, if there is no --trace].
@@ -33,18 +36,18 @@ pub(crate) struct InputArguments {
     /// At most so many jobs of the trace, or exactly so many generated ones.
     #[arg(long, value_name = "N", help_heading = "Jobs")]
     pub(crate) jobs: Option<u32>,
-    /// Generate so many jobs that they ask for this part of the cluster's GPU time; 1 is as much as there is.
-    #[arg(long, value_name = "FRACTION", conflicts_with = "trace", help_heading = "Jobs")]
-    pub(crate) load: Option<f64>,
+    /// Generate jobs that ask for this part of the cluster's GPU time (1 is as much as there is); or, as in 1.5x, so
+    /// many times the jobs that there are, also of a trace.
+    #[arg(long, value_name = "FRACTION|FACTORx", help_heading = "Jobs")]
+    pub(crate) load: Option<LoadWord>,
     /// Leave out the part of the trace before this time.
     #[arg(long, value_name = "TIME", value_parser = span, requires = "trace", help_heading = "Jobs")]
     pub(crate) from: Option<Span>,
     /// Leave out the part of the trace from this time on.
     #[arg(long, value_name = "TIME", value_parser = span, requires = "trace", help_heading = "Jobs")]
     pub(crate) until: Option<Span>,
-    /// The format of the trace, where it is not recognised.
-    #[arg(long, value_name = "NAME", requires = "trace", help_heading = "Jobs")]
-    pub(crate) format: Option<String>,
+    #[command(flatten)]
+    pub(crate) reading: TraceArguments,
     /// What jobs declare about their length: exact, noisy:SPREAD or absent.
     #[arg(long, value_name = "HOW", value_parser = declaring, default_value = "exact", help_heading = "Jobs")]
     pub(crate) declared: Declaring,
@@ -54,6 +57,9 @@ pub(crate) struct InputArguments {
     /// Node failures: mtbf:30d, mtbf:30d,mttr:1h, or a CSV file.
     #[arg(long, value_name = "FILE|MODEL", help_heading = "Cluster")]
     pub(crate) faults: Option<FaultsWord>,
+    /// How much there is over time, from a file (spot availability, Helios's daily GPUs, or time_s,nodes).
+    #[arg(long, value_name = "FILE", help_heading = "Cluster")]
+    pub(crate) capacity: Option<String>,
     /// Seconds from the order to stop a job until its GPUs are free, where the trace does not say.
     #[arg(long, value_name = "SECONDS", default_value_t = 0.0, help_heading = "Cluster")]
     pub(crate) save_s: f64,
@@ -66,9 +72,6 @@ pub(crate) struct InputArguments {
     /// Cut the run off after this time [default: late enough for every policy that wastes nothing].
     #[arg(long, value_name = "TIME", value_parser = span, help_heading = "Run")]
     pub(crate) horizon: Option<Span>,
-    /// End with exit code 3 if rows of the trace were left out or repaired.
-    #[arg(long, help_heading = "Run")]
-    pub(crate) strict: bool,
 }
 
 impl InputArguments {
@@ -81,17 +84,33 @@ impl InputArguments {
             load: None,
             from: None,
             until: None,
-            format: None,
+            reading: TraceArguments::default(),
             declared: Declaring::Exact,
             cluster: None,
             faults: None,
+            capacity: None,
             save_s: 10.0,
             load_s: 30.0,
             seed: 0,
             horizon: None,
-            strict: false,
         }
     }
+}
+
+/// How the inputs of one of several runs differ from what the arguments say.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Variation {
+    /// Instead of the seed of the arguments.
+    pub(crate) seed: Option<u64>,
+    /// Whether the trace is replaced by another one that is drawn from it. A generated workload is drawn anew with
+    /// each seed in any case.
+    pub(crate) resampled: bool,
+    /// So many times the load; it comes on top of that of the arguments.
+    pub(crate) load_factor: Option<f64>,
+    /// Other machines.
+    pub(crate) machines: MachineChange,
+    /// Speeds of GPU types, besides those of the cluster file.
+    pub(crate) gpu_speed: Vec<(String, f64)>,
 }
 
 /// Everything that a run depends on, policy aside.
@@ -103,8 +122,10 @@ pub(crate) struct Inputs {
     pub(crate) tenants: Tenants,
     /// The jobs.
     pub(crate) workload: Workload,
-    /// When nodes fail and return.
+    /// When nodes fail, leave and return.
     node_changes: Vec<Fault>,
+    /// What was read of the cluster and of its capacity.
+    other_reports: Vec<ImportReport>,
     /// When runs are cut off.
     pub(crate) horizon: Time,
     /// The seed.
@@ -120,36 +141,73 @@ pub(crate) struct Inputs {
 impl Inputs {
     /// Reads, generates and checks everything.
     pub(crate) fn new(given: &InputArguments) -> Result<Self, Failure> {
-        let move_cost = MoveCost {
-            save: seconds("--save-s", given.save_s)?,
-            load: seconds("--load-s", given.load_s)?,
-            ..MoveCost::default()
+        Self::varied(given, &Variation::default(), None)
+    }
+
+    /// The same for one of several runs, which may share the traces that were read.
+    pub(crate) fn varied(
+        given: &InputArguments,
+        variation: &Variation,
+        stock: Option<&Stock>,
+    ) -> Result<Self, Failure> {
+        let capacity = given.capacity.as_deref().map(capacity::load).transpose()?;
+        let mut words = cluster_words(given, capacity.as_ref())?;
+        let ClusterFile { cluster: today, tenants, mut physics, report: cluster_report } =
+            cluster::load(&words)?;
+        let machines = variation.machines.apply(&today)?;
+        if !variation.machines.is_none() {
+            words = format!("{words}{}", variation.machines);
+        }
+        physics.gpu_speed.extend(variation.gpu_speed.iter().cloned());
+        let seed = Seed(variation.seed.unwrap_or(given.seed));
+        let move_cost = move_cost(given)?;
+        let jobs = Jobs { given, variation, stock, seed, move_cost, gpus: today.gpu_count() };
+        let workload = jobs.read(&machines.all, tenants)?;
+        let cluster = machines.cluster.clone();
+        // The series tells of the nodes of today; what is added is there all the time.
+        let share = capacity.as_ref().map_or(Ok(1.0), |series| series.mean_share(&today))?;
+        let natural = || {
+            // A change of machines must not move the end of the run so far forward that it counts against them.
+            let late = natural_horizon(&workload, &cluster).max(natural_horizon(&workload, &today));
+            longer(&workload, late, share)
         };
-        let words = cluster_words(given)?;
-        let ClusterFile { cluster, tenants, physics } = cluster::load(&words)?;
-        let workload = read_jobs(given, &cluster, tenants, move_cost)?;
-        let seed = Seed(given.seed);
-        let natural = || natural_horizon(&workload, &cluster);
         let horizon = given.horizon.map_or_else(natural, |span| Time::ZERO + span);
         let first = workload.jobs.first().map_or(Time::ZERO, |(job, _)| job.submitted);
         if horizon <= first {
             return Err(ArgumentError::Horizon { horizon: Span(horizon.0), first: Span(first.0) }.into());
         }
-        let node_changes = match &given.faults {
+        let faults = machines.faults(match &given.faults {
             None => Vec::new(),
-            Some(FaultsWord::File(path)) => read_faults(path, &cluster)?,
-            Some(FaultsWord::Drawn(model)) => draw_faults(*model, &cluster, horizon, seed)?,
+            Some(FaultsWord::File(path)) => read_faults(path, &machines.all)?,
+            Some(FaultsWord::Drawn(model)) => draw_faults(*model, &machines.all, horizon, seed)?,
+        });
+        let failures = faults.iter().filter(|(_, _, state)| *state == NodeState::Down).count();
+        let changes = capacity.as_ref().map(|series| series.changes(&today, seed)).transpose()?;
+        let changes = changes.map(|changes| machines.faults(changes));
+        let node_changes = match &changes {
+            None => faults,
+            Some(changes) => overlaid(&faults, changes),
         };
         Ok(Self {
             jobs_part: jobs_part(given, &workload),
             cluster_part: ClusterPart { words, nodes: cluster.nodes.len(), gpus: cluster.gpu_count() },
             world_part: WorldPart {
                 faults: given.faults.as_ref().map_or_else(|| "none".to_owned(), describe_faults),
-                failures: node_changes.iter().filter(|(_, _, state)| *state == NodeState::Down).count(),
+                failures,
                 horizon_s: horizon.as_secs_f64(),
+                capacity: capacity.as_ref().map(|series| CapacityPart {
+                    file: given.capacity.clone().unwrap_or_default(),
+                    sha256_16: series.report.sha256_16.clone(),
+                    changes: changes.map_or(0, |changes| changes.len()),
+                    mean_gpu_share: share,
+                }),
                 moving: MovingPart { save_s: given.save_s, load_s: given.load_s },
                 physics,
             },
+            other_reports: [Some(cluster_report), capacity.map(|series| series.report)]
+                .into_iter()
+                .flatten()
+                .collect(),
             tenants: workload.tenants.clone(),
             cluster,
             workload,
@@ -161,16 +219,17 @@ impl Inputs {
 
     /// A fresh copy for one run.
     pub(crate) fn setup(&self) -> Setup {
+        self.clone().into_setup()
+    }
+
+    /// The same for the only run of these inputs.
+    pub(crate) fn into_setup(self) -> Setup {
         Setup {
-            cluster: self.cluster.clone(),
-            tenants: self.tenants.clone(),
-            workload: self.workload.clone(),
-            physics: self.world_part.physics.clone(),
-            options: Options {
-                node_changes: self.node_changes.clone(),
-                horizon: self.horizon,
-                ..Options::default()
-            },
+            cluster: self.cluster,
+            tenants: self.tenants,
+            workload: self.workload,
+            physics: self.world_part.physics,
+            options: Options { node_changes: self.node_changes, horizon: self.horizon, ..Options::default() },
             seed: self.seed,
         }
     }
@@ -180,17 +239,36 @@ impl Inputs {
         &self.workload.report
     }
 
+    /// What was done to the rows of everything that was read.
+    pub(crate) fn reports(&self) -> impl Iterator<Item = &ImportReport> {
+        std::iter::once(self.report()).chain(&self.other_reports)
+    }
+
     /// Whether rows were left out or repaired.
     pub(crate) fn has_blemishes(&self) -> bool {
-        let counts = |done| matches!(done, Done::Dropped | Done::Repaired);
-        self.report().findings.iter().any(|finding| counts(finding.done))
+        self.reports().any(ImportReport::has_blemishes)
     }
 }
 
-/// The cluster as given, or the one that the preset was made for.
-fn cluster_words(given: &InputArguments) -> Result<String, Failure> {
+/// What moving costs where a job does not say.
+fn move_cost(given: &InputArguments) -> Result<MoveCost, ArgumentError> {
+    let (save, load) = (seconds("--save-s", given.save_s)?, seconds("--load-s", given.load_s)?);
+    Ok(MoveCost { save, load, ..MoveCost::default() })
+}
+
+/// A horizon that is later by as much as the cluster is smaller, because only a share of it is there on average.
+fn longer(workload: &Workload, natural: Time, share: f64) -> Time {
+    let last = workload.jobs.last().map_or(Time::ZERO, |(job, _)| job.submitted);
+    last + natural.since(last).scaled(1.0 / share.clamp(0.01, 1.0))
+}
+
+/// The cluster as given, or one just large enough for the capacity, or the one that the preset was made for.
+fn cluster_words(given: &InputArguments, capacity: Option<&Capacity>) -> Result<String, Failure> {
     if let Some(words) = &given.cluster {
         return Ok(words.clone());
+    }
+    if let Some(capacity) = capacity {
+        return Ok(capacity.words()?);
     }
     if given.trace.is_some() {
         return Err(ArgumentError::NoCluster.into());
@@ -204,34 +282,88 @@ fn cluster_words(given: &InputArguments) -> Result<String, Failure> {
     Ok(format!("{}x8:v100", gpus / 8))
 }
 
-fn read_jobs(
-    given: &InputArguments,
-    cluster: &Cluster,
-    tenants: Tenants,
+/// Where jobs come from.
+struct Jobs<'a> {
+    given: &'a InputArguments,
+    variation: &'a Variation,
+    stock: Option<&'a Stock>,
+    seed: Seed,
     move_cost: MoveCost,
-) -> Result<Workload, Failure> {
-    let seed = Seed(given.seed);
-    let declared = given.declared;
-    let Some(path) = &given.trace else {
-        let preset = given.generate.as_deref().unwrap_or(USUAL_PRESET).to_owned();
-        let load = given.load.map(|fraction| Load { fraction, gpus: cluster.gpu_count() });
-        let jobs = given.jobs;
-        let parameters = Parameters { preset, seed, jobs, days: None, load, tenants, declared, move_cost };
-        return Ok(generate(&parameters)?);
-    };
-    let options = trace::Options {
-        seed,
-        declared,
-        move_cost,
-        from: Time::ZERO + given.from.unwrap_or_default(),
-        until: given.until.map(|until| Time::ZERO + until),
-        jobs: given.jobs.map(|jobs| jobs as usize),
-        gpu_types: cluster.gpu_types.iter().map(|gpu_type| Arc::clone(&gpu_type.name)).collect(),
-        tenants,
-        throughputs: None,
-        format: given.format.clone(),
-    };
-    Ok(trace::read(path, &options)?)
+    /// The GPUs that a load is a fraction of: those of today.
+    gpus: u64,
+}
+
+impl Jobs<'_> {
+    fn read(&self, cluster: &Cluster, tenants: Tenants) -> Result<Workload, Failure> {
+        let given_factor = match self.given.load {
+            Some(LoadWord::Times(factor)) => factor,
+            _ => 1.0,
+        };
+        let factor = given_factor * self.variation.load_factor.unwrap_or(1.0);
+        match &self.given.trace {
+            Some(path) => self.trace(path, cluster, tenants, factor),
+            None => self.generated(tenants, factor),
+        }
+    }
+
+    fn generated(&self, tenants: Tenants, factor: f64) -> Result<Workload, Failure> {
+        // What needs --trace goes unnoticed beside --generate, which excludes it.
+        let unread = self.given.reading.part();
+        if unread != ReadingPart::default() {
+            let given = toml::to_string(&unread).unwrap_or_default().trim().replace('\n', ", ");
+            return Err(ArgumentError::NothingToRead { given }.into());
+        }
+        let load = match self.given.load {
+            Some(LoadWord::Fraction(fraction)) => Some(Load { fraction, gpus: self.gpus }),
+            _ => None,
+        };
+        let parameters = Parameters {
+            preset: self.given.generate.as_deref().unwrap_or(USUAL_PRESET).to_owned(),
+            seed: self.seed,
+            jobs: self.given.jobs,
+            days: None,
+            load,
+            tenants,
+            declared: self.given.declared,
+            move_cost: self.move_cost,
+        };
+        let parameters = if factor == 1.0 { parameters } else { parameters.times(factor)? };
+        Ok(generate(&parameters)?)
+    }
+
+    fn trace(
+        &self,
+        path: &Path,
+        cluster: &Cluster,
+        tenants: Tenants,
+        factor: f64,
+    ) -> Result<Workload, Failure> {
+        let given = self.given;
+        if let Some(LoadWord::Fraction(fraction)) = given.load {
+            return Err(ArgumentError::FractionOfTrace { fraction: fraction.to_string() }.into());
+        }
+        let options = trace::Options {
+            seed: self.seed,
+            declared: given.declared,
+            move_cost: self.move_cost,
+            from: Time::ZERO + given.from.unwrap_or_default(),
+            until: given.until.map(|until| Time::ZERO + until),
+            jobs: given.jobs.map(|jobs| jobs as usize),
+            gpu_types: cluster.gpu_types.iter().map(|gpu_type| Arc::clone(&gpu_type.name)).collect(),
+            tenants,
+            ..trace::Options::default()
+        };
+        let shared = match self.stock {
+            Some(_) if path == Path::new(PIPE) => return Err(ArgumentError::PipedTrace.into()),
+            Some(stock) => stock.read(path, &given.reading.options(options))?,
+            None => Arc::new(given.reading.read(path, options)?),
+        };
+        let drawn = self.variation.resampled.then(|| resample::replicate(&shared, self.seed));
+        if factor == 1.0 {
+            return Ok(drawn.unwrap_or_else(|| Arc::unwrap_or_clone(shared)));
+        }
+        Ok(resample::superpose(drawn.as_ref().unwrap_or(&shared), factor, self.seed))
+    }
 }
 
 fn jobs_part(given: &InputArguments, workload: &Workload) -> JobsPart {
@@ -247,6 +379,7 @@ fn jobs_part(given: &InputArguments, workload: &Workload) -> JobsPart {
             Declaring::Noisy { spread } => format!("noisy:{spread}"),
             Declaring::Absent => "absent".to_owned(),
         },
+        reading: Some(given.reading.part()).filter(|part| *part != ReadingPart::default()),
     }
 }
 

@@ -1,11 +1,21 @@
 //! Settings: from arguments to everything that a run depends on. Runs nothing.
 
 mod inputs;
+mod machines;
+mod metric;
 mod policy;
 mod run_file;
+mod stock;
+mod sweep_file;
+mod trace_arguments;
 mod words;
 
-pub(crate) use inputs::{InputArguments, Inputs};
+pub(crate) use inputs::{InputArguments, Inputs, Variation};
+pub(crate) use machines::{Addition, MachineChange, NodeKind, Removal};
+pub(crate) use metric::{Better, METRICS, Metric, Requirement, Unit};
 pub(crate) use policy::{PolicyChoice, parse_policies, parse_policy};
-pub(crate) use run_file::{Ended, RunFile};
-pub(crate) use words::{ArgumentError, FaultsWord, Requirement, Threads, span};
+pub(crate) use run_file::{Ended, PROGRAM, RunFile};
+pub(crate) use stock::Stock;
+pub(crate) use sweep_file::{Cell, Factor, Setting, SweepFile, SweepFileError};
+pub(crate) use trace_arguments::{PIPE, TraceArguments};
+pub(crate) use words::{ArgumentError, FaultsWord, Threads, load_factor, span};

@@ -4,10 +4,11 @@ use serde::{Deserialize, Serialize};
 use trainyard_sched::model::Time;
 use trainyard_sim::physics::Physics;
 
+use super::trace_arguments::ReadingPart;
 use super::{Inputs, PolicyChoice};
 
 /// The version of this program.
-const PROGRAM: &str = concat!("trainyard ", env!("CARGO_PKG_VERSION"));
+pub(crate) const PROGRAM: &str = concat!("trainyard ", env!("CARGO_PKG_VERSION"));
 
 /// The file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -45,6 +46,9 @@ pub(crate) struct JobsPart {
     pub(crate) jobs: usize,
     /// What they declare.
     pub(crate) declared: String,
+    /// How the trace was to be read, as far as that differs from what is usual.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) reading: Option<ReadingPart>,
 }
 
 /// The machines.
@@ -76,10 +80,26 @@ pub(crate) struct WorldPart {
     pub(crate) failures: usize,
     /// When the run is cut off.
     pub(crate) horizon_s: f64,
+    /// How much there is over time, where a series says so.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) capacity: Option<CapacityPart>,
     /// What moving costs where a job does not say.
     pub(crate) moving: MovingPart,
     /// How fast jobs go, beyond what the trace says.
     pub(crate) physics: Physics,
+}
+
+/// How much there is over time.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct CapacityPart {
+    /// The file, as it was given.
+    pub(crate) file: String,
+    /// The first 16 hex digits of the SHA-256 of its bytes, decompressed.
+    pub(crate) sha256_16: String,
+    /// How often nodes leave or come back.
+    pub(crate) changes: usize,
+    /// The part of all GPUs that is there on average while the series lasts.
+    pub(crate) mean_gpu_share: f64,
 }
 
 /// What moving costs.

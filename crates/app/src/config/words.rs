@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use trainyard_sched::metrics::Summary;
 use trainyard_sched::model::Span;
 use trainyard_sim::faults::FaultModel;
 use trainyard_sim::trace::Declaring;
@@ -14,6 +13,20 @@ pub(crate) enum ArgumentError {
     /// No length of time.
     #[error("`{value}` is no length of time; write a number with a unit, such as 90s, 15m, 2h or 1.5d")]
     Span {
+        /// What was given.
+        value: String,
+    },
+    /// Arguments about reading, and nothing to read.
+    #[error("arguments about reading a trace ({given}) do not go with --generate; name a file with --trace")]
+    NothingToRead {
+        /// What was given.
+        given: String,
+    },
+    /// No renaming of a GPU type.
+    #[error(
+        "`{value}` renames no GPU type; write the name in the trace and the name it stands for: H900=H100"
+    )]
+    Renaming {
         /// What was given.
         value: String,
     },
@@ -31,20 +44,58 @@ pub(crate) enum ArgumentError {
     },
     /// No requirement.
     #[error(
-        "`{value}` is no requirement; write a key of the summary, <= or >=, and a number: avg_jct_s<=3600"
+        "`{value}` is no bound; write a key of the summary, <, <=, > or >=, and a number or a length of time: \
+         avg_jct_s<=3600, p95_wait<1h"
     )]
     Requirement {
         /// What was given.
         value: String,
     },
     /// A key that the summary does not have.
-    #[error("the summary has no number `{key}`; it has {known}")]
+    #[error("the summary has no number `{key}`; {known}")]
     NoSuchKey {
         /// What was given.
         key: String,
-        /// All keys.
+        /// The nearest name, and all keys.
         known: String,
     },
+    /// A number that differs from run to run.
+    #[error("`{key}` is measured on this machine and differs from run to run; compare another number")]
+    Measured {
+        /// What was given.
+        key: String,
+    },
+    /// No load.
+    #[error("`{value}` is no load; write a factor above 0 and up to 100, such as 1.5x")]
+    Load {
+        /// What was given.
+        value: String,
+    },
+    /// A trace is as large as it is.
+    #[error(
+        "--load {fraction}: a trace has the load it has; give a factor on it, such as --load {fraction}x"
+    )]
+    FractionOfTrace {
+        /// What was given.
+        fraction: String,
+    },
+    /// A file that this program cannot write.
+    #[error(
+        "--parquet: this program was built without it; build it with `cargo build --release --features parquet`"
+    )]
+    NoParquet,
+    /// Standard input, where the trace is read several times.
+    #[error("--trace -: the trace is read several times; write it to a file first")]
+    PipedTrace,
+    /// A question without a change.
+    #[error(
+        "nothing is changed; say what to look at, such as --add 4x8:h100, --remove k80, --load 1.5x, --policy srtf, or \
+         --until 'p95_wait<1h' --grow 8:h100"
+    )]
+    NothingAsked,
+    /// Machines that are not understood or not there, in words.
+    #[error("{0}")]
+    Machines(String),
     /// Nothing could happen before the run is cut off.
     #[error("--horizon {horizon}: the first job arrives at {first}; cut the run off later than that")]
     Horizon {
@@ -163,53 +214,38 @@ impl FromStr for FaultsWord {
     }
 }
 
-/// A bound on a number of the summary.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Requirement {
-    key: String,
-    at_most: bool,
-    bound: f64,
+/// How much work there shall be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum LoadWord {
+    /// So much that it asks for this part of the cluster's GPU time: `0.9`.
+    Fraction(f64),
+    /// So many times what there is: `1.5x`.
+    Times(f64),
 }
 
-impl FromStr for Requirement {
+impl FromStr for LoadWord {
     type Err = ArgumentError;
 
     fn from_str(value: &str) -> Result<Self, ArgumentError> {
-        let wrong = || ArgumentError::Requirement { value: value.to_owned() };
-        let at_most = value.split_once("<=").map(|parts| (parts, true));
-        let split = at_most.or_else(|| value.split_once(">=").map(|parts| (parts, false)));
-        let ((key, bound), at_most) = split.ok_or_else(wrong)?;
-        let bound: f64 = bound.trim().parse().map_err(|_| wrong())?;
-        let key = key.trim().to_owned();
-        let numbers = numbers(&Summary::default());
-        if !bound.is_finite() {
-            return Err(wrong());
+        let wrong = || ArgumentError::Load { value: value.to_owned() };
+        let text = value.trim();
+        let (digits, is_factor) = text.strip_suffix('x').map_or((text, false), |digits| (digits, true));
+        let number: f64 = digits.trim().parse().map_err(|_| wrong())?;
+        match is_factor {
+            // The range of a fraction is checked where its cluster is known.
+            false => Ok(Self::Fraction(number)),
+            true if number > 0.0 && number <= 100.0 => Ok(Self::Times(number)),
+            true => Err(wrong()),
         }
-        if !numbers.iter().any(|(known, _)| *known == key) {
-            let known = numbers.into_iter().map(|(known, _)| known).collect::<Vec<_>>().join(", ");
-            return Err(ArgumentError::NoSuchKey { key, known });
-        }
-        Ok(Self { key, at_most, bound })
     }
 }
 
-impl Requirement {
-    /// What is missed, in words, if it is missed. A number that is not there misses every bound.
-    pub(crate) fn missed_by(&self, summary: &Summary) -> Option<String> {
-        let found = numbers(summary).into_iter().find(|(key, _)| *key == self.key)?.1;
-        let holds = found.is_some_and(|x| if self.at_most { x <= self.bound } else { x >= self.bound });
-        let sign = if self.at_most { "<=" } else { ">=" };
-        let found = found.map_or_else(|| "absent".to_owned(), |x| x.to_string());
-        let policy = &summary.policy;
-        (!holds).then(|| format!("{policy}: {} is {found}, required is {sign} {}", self.key, self.bound))
+/// A factor on the load, such as `1.5x`.
+pub(crate) fn load_factor(value: &str) -> Result<f64, ArgumentError> {
+    match value.parse()? {
+        LoadWord::Times(factor) => Ok(factor),
+        LoadWord::Fraction(_) => Err(ArgumentError::Load { value: value.to_owned() }),
     }
-}
-
-/// The numbers of a summary by key.
-fn numbers(summary: &Summary) -> Vec<(String, Option<f64>)> {
-    let serde_json::Value::Object(map) = serde_json::json!(summary) else { return Vec::new() };
-    let is_number = |value: &serde_json::Value| value.is_number() || value.is_null();
-    map.into_iter().filter(|(_, value)| is_number(value)).map(|(key, value)| (key, value.as_f64())).collect()
 }
 
 /// A number of threads.
@@ -262,14 +298,13 @@ mod tests {
     }
 
     #[test]
-    fn requirements_bound_a_number_of_the_summary() {
-        let most: Requirement = "makespan_s <= 10".parse().unwrap();
-        let summary = Summary { makespan_s: 11.0, ..Summary::default() };
-        assert!(most.missed_by(&summary).unwrap().contains("11"));
-        assert_eq!(most.missed_by(&Summary::default()), None);
-        let absent: Requirement = "avg_jct_s<=10".parse().unwrap();
-        assert!(absent.missed_by(&summary).is_some());
-        assert!("makespan<=10".parse::<Requirement>().is_err());
-        assert!("makespan_s=10".parse::<Requirement>().is_err());
+    fn a_load_is_a_part_of_the_cluster_or_a_factor() {
+        assert_eq!("0.9".parse(), Ok(LoadWord::Fraction(0.9)));
+        assert_eq!("1.5x".parse(), Ok(LoadWord::Times(1.5)));
+        assert_eq!(load_factor("2x"), Ok(2.0));
+        for bad in ["", "x", "-1x", "0x", "101x", "NaNx", "twice"] {
+            assert!(bad.parse::<LoadWord>().is_err(), "{bad}");
+        }
+        assert!(load_factor("1.5").is_err());
     }
 }

@@ -105,6 +105,7 @@ const fn outcome(outcome: Option<Ending>) -> &'static str {
         Some(Ending::Completed) => "completed",
         Some(Ending::Failed) => "failed",
         Some(Ending::Killed) => "killed",
+        Some(Ending::Censored) => "censored",
         Some(Ending::StopRuleMet) => "stop_rule_met",
         Some(Ending::Withdrawn) => "withdrawn",
         Some(Ending::Rejected) => "rejected",

@@ -3,16 +3,20 @@
 mod folder;
 mod histogram;
 mod journal;
+mod measure;
 mod recording;
+mod replicates;
 mod stopwatch;
+pub(crate) mod sweep;
 mod trial;
+pub(crate) mod whatif;
 
 use std::path::Path;
 use std::time::Instant;
 
-use trainyard_sched::control::{Head, JOURNAL_VERSION, Log, Nothing};
+use trainyard_sched::control::{Batch, Head, JOURNAL_VERSION, Log, Step};
 use trainyard_sched::decide::Abilities;
-use trainyard_sched::metrics::{Metrics, Summary};
+use trainyard_sched::metrics::{Details, Metrics, Summary};
 use trainyard_sim::simulate::simulate;
 
 use crate::config::{Ended, Inputs, PolicyChoice, RunFile};
@@ -20,8 +24,9 @@ use crate::failure::Failure;
 pub(crate) use folder::{write_json, write_text};
 use journal::JournalFile;
 pub(crate) use recording::{Journal, Quiet, Recording, RecordingError};
+pub(crate) use replicates::pool;
 use stopwatch::Stopwatch;
-pub(crate) use trial::Trial;
+pub(crate) use trial::{Closer, Trial};
 
 /// The name of the journal in a folder.
 pub(crate) const JOURNAL: &str = "journal.jsonl";
@@ -38,6 +43,8 @@ pub(crate) struct Outcome {
     pub(crate) summary: Summary,
     /// All that was folded.
     pub(crate) metrics: Metrics,
+    /// What a report shows beyond that, if it was asked for.
+    pub(crate) details: Option<Details>,
 }
 
 /// What shall be left of a run.
@@ -47,6 +54,25 @@ pub(crate) struct Leave<'a> {
     pub(crate) folder: &'a Path,
     /// Whether every step is written down.
     pub(crate) journal: bool,
+    /// Whether what a report shows beyond the summary is folded too.
+    pub(crate) details: bool,
+}
+
+/// What follows a run besides its metrics.
+struct Followers {
+    journal: Option<JournalFile>,
+    details: Option<Details>,
+}
+
+impl Log for Followers {
+    fn step(&mut self, batch: &Batch, step: &Step) {
+        if let Some(journal) = &mut self.journal {
+            journal.step(batch, step);
+        }
+        if let Some(details) = &mut self.details {
+            details.step(batch, step);
+        }
+    }
 }
 
 /// Runs one policy and leaves its folder.
@@ -61,16 +87,17 @@ pub(crate) fn perform(
     let setup = inputs.setup();
     let head = head(inputs, policy);
     folder::prepare(leave.folder)?;
-    let mut journal = leave.journal.then(|| JournalFile::create(leave.folder, &head)).transpose()?;
-    let mut nothing = Nothing;
-    let log: &mut dyn Log = match &mut journal {
-        Some(journal) => journal,
-        None => &mut nothing,
-    };
-    let finished = simulate(setup, timed, log, progress)
+    let journal = leave.journal.then(|| JournalFile::create(leave.folder, &head)).transpose()?;
+    let details = leave.details.then(|| Details::new(&inputs.cluster, &inputs.tenants));
+    let mut followers = Followers { journal, details };
+    let finished = simulate(setup, timed, &mut followers, progress)
         .map_err(|source| Failure::Setup { policy: policy.label(), source })?;
+    let Followers { journal, mut details } = followers;
     if let Some(journal) = journal {
         journal.finish()?;
+    }
+    if let Some(details) = &mut details {
+        details.finish(finished.ended);
     }
     let mut summary = finished.metrics.summary(finished.ended);
     summary.policy = policy.label();
@@ -80,7 +107,7 @@ pub(crate) fn perform(
     (summary.decide_us_p50, summary.decide_us_p99) = times.percentiles_us();
     summary.wall_s = Some(began.elapsed().as_secs_f64());
     folder::write_json(&leave.folder.join(SUMMARY), &summary)?;
-    Ok(Outcome { summary, metrics: finished.metrics })
+    Ok(Outcome { summary, metrics: finished.metrics, details })
 }
 
 fn head(inputs: &Inputs, policy: &PolicyChoice) -> Head {

@@ -71,7 +71,10 @@ impl RecordingError {
     pub(crate) const fn exit_code(&self) -> u8 {
         match self {
             Self::Nonsense { .. } => 1,
-            Self::Unreadable { .. } | Self::Malformed { .. } | Self::Version { .. } | Self::TwoRuns { .. } => 2,
+            Self::Unreadable { .. }
+            | Self::Malformed { .. }
+            | Self::Version { .. }
+            | Self::TwoRuns { .. } => 2,
         }
     }
 }

@@ -1,6 +1,8 @@
 //! What is kept of a run to show it: its numbers and a few curves of bounded size.
 
-use trainyard_sched::metrics::{JobRow, Series, Summary};
+use trainyard_sched::metrics::{
+    Details, JobRow, LongWait, Series, Share, SizeClass, Summary, Timeline, Waited, waits_by_size,
+};
 
 use super::Outcome;
 
@@ -20,14 +22,35 @@ pub(crate) struct Trial {
     pub(crate) used_gpus: Vec<(f64, f64)>,
     /// Jobs without devices over time in seconds.
     pub(crate) waiting: Vec<(f64, f64)>,
+    /// Waits by the size of jobs.
+    pub(crate) sizes: Vec<SizeClass>,
+    /// What is only there if it was asked for.
+    pub(crate) closer: Option<Closer>,
+}
+
+/// A closer look at a run.
+#[derive(Clone, Debug)]
+pub(crate) struct Closer {
+    /// What ran where.
+    pub(crate) timeline: Timeline,
+    /// Time waited by kind of reason.
+    pub(crate) waited: Vec<(&'static str, Waited)>,
+    /// The longest waits.
+    pub(crate) longest: Vec<LongWait>,
+    /// What tenants got.
+    pub(crate) shares: Vec<Share>,
+    /// Free GPUs that are of no use to a whole-node job, over time in seconds.
+    pub(crate) stranded: Vec<(f64, f64)>,
+    /// Their mean part of the free GPUs.
+    pub(crate) stranded_part: Option<f64>,
 }
 
 impl Trial {
     /// Keeps what is shown and lets go of the rest.
     pub(crate) fn new(outcome: Outcome) -> Self {
-        let Outcome { summary, metrics } = outcome;
+        let Outcome { summary, metrics, details } = outcome;
         let of = |value: fn(&JobRow) -> f64| {
-            let completed = metrics.rows().filter(|row| row.ended.is_some() && row.started.is_some());
+            let completed = metrics.rows().filter(|row| row.is_completed());
             let mut values: Vec<f64> = completed.map(value).collect();
             values.sort_by(f64::total_cmp);
             distribution(&values)
@@ -37,7 +60,29 @@ impl Trial {
             wait: of(JobRow::wait_s),
             used_gpus: over_time(&metrics.used_gpus),
             waiting: over_time(&metrics.waiting),
+            sizes: waits_by_size(metrics.rows()),
+            closer: details.map(Closer::new),
             summary,
+        }
+    }
+
+    /// What its policy is called.
+    pub(crate) fn name(&self) -> &str {
+        &self.summary.policy
+    }
+}
+
+impl Closer {
+    fn new(details: Details) -> Self {
+        let Details { timeline, waiting, shares, fragmentation, .. } = details;
+        let (free, stranded) = (fragmentation.free.integral(), fragmentation.stranded.integral());
+        Self {
+            timeline,
+            waited: waiting.by_kind().collect(),
+            longest: waiting.longest(),
+            shares: shares.rows().collect(),
+            stranded: over_time(&fragmentation.stranded),
+            stranded_part: (free > 0.0).then(|| stranded / free),
         }
     }
 }

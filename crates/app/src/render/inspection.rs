@@ -2,11 +2,12 @@
 
 use std::fmt::Write as _;
 
+use trainyard_sim::truth::Ending;
 use trainyard_sim::workload::Done;
 
 use super::words::{count, duration};
 use super::{Align, plain_table};
-use crate::commands::Inspection;
+use crate::commands::{Counts, Inspection};
 
 /// Tenants beyond these are only counted.
 const MOST_TENANTS: usize = 12;
@@ -21,6 +22,18 @@ pub(crate) fn inspection_text(seen: &Inspection) -> String {
         count(report.rows),
         count(report.kept),
         duration(seen.span_s)
+    );
+    if let (Some(zone), Some(first)) = (&report.zone, &report.first_arrival) {
+        let _ = writeln!(text, "times are of {zone}; the first arrival is at {first}");
+    }
+    let Counts { dropped, repaired, assumed, noted } = seen.counts;
+    let _ = writeln!(
+        text,
+        "{} left out, {} repaired, {} assumed, {} noted",
+        count(dropped),
+        count(repaired),
+        count(assumed),
+        count(noted)
     );
     for finding in &report.findings {
         let done = match finding.done {
@@ -39,6 +52,17 @@ pub(crate) fn inspection_text(seen: &Inspection) -> String {
     let sizes =
         seen.gpus.iter().map(|size| vec![size.gpus.to_string(), count(size.jobs as u64), part(size.jobs)]);
     let _ = write!(text, "\n{}\n", plain_table(&jobs_columns("GPUs"), sizes.collect()));
+    let endings = seen.endings.iter().filter(|(_, jobs)| *jobs > 0).map(|(ending, jobs)| {
+        let word = match ending {
+            Ending::Completed => "completed",
+            Ending::Failed => "failed",
+            Ending::Killed => "killed",
+            Ending::Censored => "still running",
+        };
+        vec![word.to_owned(), count(*jobs as u64), part(*jobs)]
+    });
+    let columns = [("ended", Align::Left), ("jobs", Align::Right), ("%", Align::Right)];
+    let _ = write!(text, "\n{}\n", plain_table(&columns, endings.collect()));
     let quantiles = seen.duration_s.iter().map(|(percent, s)| vec![format!("{percent}"), duration(*s)]);
     let columns = [("% of jobs", Align::Right), ("run no longer than", Align::Right)];
     let _ = write!(text, "\n{}\n", plain_table(&columns, quantiles.collect()));

@@ -1,16 +1,30 @@
-//! Results as people read them: tables, sentences, charts, pages. Computes nothing but what it shows.
+//! Results as people read them: tables, sentences, pages. Computes nothing but what it shows.
 
-mod chart;
+mod axis;
+mod cluster;
+mod figure;
 mod inspection;
 mod report;
 mod sentence;
+mod svg;
+mod sweep;
+mod sweep_page;
 mod table;
+mod whatif;
+mod whatif_page;
+mod whatif_sentences;
 mod why;
 mod words;
 
+pub(crate) use cluster::cluster_text;
 pub(crate) use inspection::inspection_text;
 pub(crate) use report::report_page;
 pub(crate) use sentence::sentence;
+pub(crate) use sweep::sweep_text;
+pub(crate) use sweep_page::sweep_page;
 pub(crate) use table::{Align, COLUMNS, best_rows, comparison_table, plain_table, summary_table};
+pub(crate) use whatif::whatif_text;
+pub(crate) use whatif_page::whatif_page;
+pub(crate) use whatif_sentences::whatif_sentences;
 pub(crate) use why::{Answer, Called, Outlooked, Said, Stands, WHY_SCHEMA, why_text};
 pub(crate) use words::short_value;

@@ -3,7 +3,7 @@
 use trainyard_sched::metrics::Summary;
 use trainyard_sched::policies;
 
-use super::words::duration;
+use super::words::{duration, list};
 
 /// Times closer than this are called equal.
 const NOTICEABLE: f64 = 1.02;
@@ -95,14 +95,6 @@ fn alone(one: &Summary) -> String {
     format!(
         "Under {policy}, {completed} of {jobs} jobs came to an end{took}; {used:.0} % of the GPU time was used."
     )
-}
-
-fn list(names: &[&str]) -> String {
-    match names {
-        [] => String::new(),
-        [one] => (*one).to_owned(),
-        [rest @ .., last] => format!("{} and {last}", rest.join(", ")),
-    }
 }
 
 #[cfg(test)]

@@ -119,7 +119,8 @@ pub(crate) fn why_text(answer: &Answer) -> String {
         let _ = writeln!(text, "  {label:<9} {words}");
     };
     for (i, said) in answer.reasons.iter().enumerate() {
-        let since = said.since.filter(|_| i == 0).map_or_else(String::new, |since| format!(" (since {since})"));
+        let since =
+            said.since.filter(|_| i == 0).map_or_else(String::new, |since| format!(" (since {since})"));
         let label = if i == 0 { answer.policy.as_str() } else { "also" };
         line(label, format!("{}: {}{since}", said.reason.kind(), said.sentence));
     }
@@ -133,7 +134,10 @@ pub(crate) fn why_text(answer: &Answer) -> String {
     }
     if let Some(forecast) = &answer.forecast {
         line("starts", starts(answer.at, &forecast.estimate));
-        line("assuming", format!("{}; learnt from {} ended jobs", ASSUMPTIONS.join("; "), count(forecast.learnt_from)));
+        line(
+            "assuming",
+            format!("{}; learnt from {} ended jobs", ASSUMPTIONS.join("; "), count(forecast.learnt_from)),
+        );
     }
     text
 }
@@ -164,7 +168,8 @@ fn headline(answer: &Answer) -> String {
                 Phase::Stopping => "is told to stop and saves",
                 Phase::Running | Phase::Waiting => "runs",
             };
-            let left = left.map_or_else(|| "it declares no end".to_owned(), |left| format!("it claims {left} more"));
+            let left =
+                left.map_or_else(|| "it declares no end".to_owned(), |left| format!("it claims {left} more"));
             format!(
                 "job {name}{of}: {doing} at {at} on {gpus} GPUs of {} since {since}\n  submitted at {arrived}, waited \
                  {waited}, {}; {left}\n  {}: {}\n",
@@ -258,7 +263,9 @@ fn helps(answer: &Answer, waits: &Waits) -> Vec<String> {
         .iter()
         .map(|change| match change {
             Change::FewerWorkers { workers, gpus } => {
-                format!("would start now with {workers} workers ({gpus} GPUs), if it runs longer in proportion")
+                format!(
+                    "would start now with {workers} workers ({gpus} GPUs), if it runs longer in proportion"
+                )
             }
             Change::AnyGpuType => "would start now if it took any type of GPU".to_owned(),
             Change::Anywhere => "would start now if its workers could be on any nodes".to_owned(),
@@ -274,7 +281,8 @@ fn room_later(answer: &Answer, room: &Room) -> String {
     let who: Vec<String> = ends.iter().take(MOST_OTHERS).map(|job| answer.names.job(*job)).collect();
     let more = ends.len().saturating_sub(MOST_OTHERS);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    let when = at.map_or_else(|| "they do not all say when".to_owned(), |at| format!("by declaration at {at}"));
+    let when =
+        at.map_or_else(|| "they do not all say when".to_owned(), |at| format!("by declaration at {at}"));
     let then = if *then_starts { "then it would start" } else { "but then others go first" };
     format!("there is room when {}{more} end, {when}; {then}", who.join(", "))
 }
@@ -285,7 +293,8 @@ fn starts(now: Time, estimate: &Estimate) -> String {
     let (Some(earliest), futures) = (earliest, count(u64::from(futures))) else {
         return format!("not within {}: it starts in none of {futures} futures", from_now(looked_until));
     };
-    let median = median.map_or_else(String::new, |median| format!(", as likely before as after {}", from_now(median)));
+    let median =
+        median.map_or_else(String::new, |median| format!(", as likely before as after {}", from_now(median)));
     let Some(latest) = latest else {
         return format!(
             "not before {} from now{median}; in {} of {futures} futures not within {}",

@@ -124,6 +124,8 @@ pub enum Outcome {
     Failed,
     /// Killed by its owner.
     Killed,
+    /// Not known: as far as anybody saw it, it was still running.
+    Censored,
     /// Its stop rule was met.
     StopRuleMet,
     /// Its owner withdrew it before the end.

@@ -275,11 +275,11 @@ impl Metrics {
     /// The numbers so far. Names of policies and measured times are the caller's to add.
     pub fn summary(&self, now: Time) -> Summary {
         let begin = self.first_arrival.unwrap_or_default();
-        let ended = |row: &&JobRow| row.ended.is_some() && row.started.is_some();
-        let finished: Vec<&JobRow> = self.rows().filter(ended).collect();
+        let finished: Vec<&JobRow> = self.rows().filter(|row| row.is_completed()).collect();
         let impossible = self.rows().filter(|row| row.is_impossible()).count() as u64;
         let completed = finished.len() as u64;
-        let end = if completed > 0 { self.last_end } else { now };
+        let any_end = self.rows().any(|row| row.ended.is_some() && row.started.is_some());
+        let end = if any_end { self.last_end } else { now };
         let mut used = self.used_gpus.clone();
         used.advance(end);
         let makespan_s = end.since(begin).as_secs_f64();
@@ -300,6 +300,7 @@ impl Metrics {
         let with = |outcome| finished.iter().filter(|row| row.outcome == Some(outcome)).count() as u64;
         Summary {
             avg_ftf: mean(&|row| row.ftf),
+            avg_jct_completed_s: mean(&|row| row.went_well().then(|| row.jct_s())),
             avg_jct_s: mean(&|row| Some(row.jct_s())),
             avg_slowdown: mean(&|row| (row.trained_s > 0.0).then(|| row.jct_s() / row.trained_s)),
             avg_wait_s: mean(&|row| Some(row.wait_s())),
@@ -374,6 +375,16 @@ impl JobRow {
     /// Time without devices, from submission to end.
     pub fn wait_s(&self) -> f64 {
         (self.jct_s() - self.held_s).max(0.0)
+    }
+
+    /// Whether it ended as it was meant to.
+    pub const fn went_well(&self) -> bool {
+        matches!(self.outcome, Some(Outcome::Completed | Outcome::StopRuleMet))
+    }
+
+    /// Whether it began and was seen to come to an end, however it ended.
+    pub fn is_completed(&self) -> bool {
+        self.ended.is_some() && self.started.is_some() && self.outcome != Some(Outcome::Censored)
     }
 
     /// Whether it could not run even on the idle cluster.

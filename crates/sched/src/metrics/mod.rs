@@ -1,9 +1,26 @@
 //! What a run amounts to: folds over its records, and over nothing else.
+//!
+//! `fold` makes the rows and the summary that every run has. `details` is for reports and optional: it feeds
+//! `timeline`, `waiting`, `shares` and `fragmentation` with the changes that `holdings` sees.
 
+mod details;
 mod fold;
+mod fragmentation;
+mod holdings;
 mod series;
+mod shares;
+mod sizes;
 mod summary;
+mod timeline;
+mod waiting;
 
+pub use details::Details;
 pub use fold::{JobRow, Metrics, RowState};
+pub use fragmentation::{Fragmentation, PIECE_GPUS};
+pub use holdings::Left;
 pub use series::Series;
+pub use shares::{Share, Shares};
+pub use sizes::{SizeClass, waits_by_size};
 pub use summary::{Summary, percentile};
+pub use timeline::{Bar, Block, MOST_NODES, Timeline};
+pub use waiting::{LongWait, MOST_NAMED, Waited, Waiting};

@@ -48,7 +48,8 @@ impl Series {
         }
         while self.since < at {
             let i = (self.since.0 / self.interval_us) as usize;
-            let end = ((i as u64 + 1) * self.interval_us).min(at.0);
+            // The last interval may end after the end of time.
+            let end = (i as u64 + 1).saturating_mul(self.interval_us).min(at.0);
             if self.integrals.len() <= i {
                 self.integrals.resize(i + 1, 0.0);
             }
@@ -97,6 +98,14 @@ impl Series {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_end_of_time_can_be_reached() {
+        let mut series = Series::default();
+        series.set(Time::ZERO, 1.0);
+        series.advance(Time::NEVER);
+        assert!((series.integral() / (Time::NEVER.0 as f64 / 1e6) - 1.0).abs() < 1e-9);
+    }
 
     #[test]
     fn a_series_keeps_its_integral_however_long_it_gets() {

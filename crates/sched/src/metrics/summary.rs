@@ -9,13 +9,16 @@ use serde::{Deserialize, Serialize};
 pub struct Summary {
     /// Mean of completion time over the time on a fair 1/n share; see `docs/metrics.md`.
     pub avg_ftf: Option<f64>,
+    /// The same mean as [`Self::avg_jct_s`] over the jobs that ended as they were meant to.
+    #[serde(default)]
+    pub avg_jct_completed_s: Option<f64>,
     /// Mean completion time, from submission to end.
     pub avg_jct_s: Option<f64>,
     /// Mean of completion time over the time spent training.
     pub avg_slowdown: Option<f64>,
     /// Mean time without devices, from submission to end.
     pub avg_wait_s: Option<f64>,
-    /// Jobs that had not ended when the run did.
+    /// Jobs that had not ended when the run did, and those whose trace ended while they ran.
     pub censored: u64,
     /// Jobs that came to an end.
     pub completed: u64,

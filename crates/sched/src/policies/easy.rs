@@ -20,7 +20,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::decide::{Ahead, Cadence, Decision, Entry, Policy, Rank, Ranked, Reason, Verdict, defaults, parameters};
+use crate::decide::{
+    Ahead, Cadence, Decision, Entry, Policy, Rank, Ranked, Reason, Verdict, defaults, parameters,
+};
 use crate::model::{Job, JobId, PriorityClass, Span, Time};
 use crate::place::{Ask, FreeCapacity, Rule};
 use crate::rank::{Queue, Waiting};

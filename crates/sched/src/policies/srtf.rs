@@ -21,7 +21,9 @@ use std::cmp::Reverse;
 
 use serde::{Deserialize, Serialize};
 
-use crate::decide::{Ahead, Cadence, Decision, Entry, Manner, Policy, Rank, Ranked, Verdict, defaults, parameters};
+use crate::decide::{
+    Ahead, Cadence, Decision, Entry, Manner, Policy, Rank, Ranked, Verdict, defaults, parameters,
+};
 use crate::model::{JobId, PriorityClass, Time};
 use crate::place::Rule;
 use crate::view::{Causes, JobView, Phase, Snapshot};

@@ -27,7 +27,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::decide::{Ahead, Cadence, Decision, Entry, Policy, Rank, Ranked, Reason, Verdict, defaults, parameters};
+use crate::decide::{
+    Ahead, Cadence, Decision, Entry, Policy, Rank, Ranked, Reason, Verdict, defaults, parameters,
+};
 use crate::model::{Allocation, Job, JobId, PriorityClass, Time};
 use crate::place::{Ask, Rule};
 use crate::rank::Waiting;

@@ -119,7 +119,8 @@ fn reasons(
     add(full.map(|tenant| Reason::QuotaFull { tenant }));
     let fits = free.clone().place(Rule::Pack, &Ask::minimum(&job.shape, &job.wanted)).is_some();
     add((!fits && never.is_none()).then(|| Reason::NoCapacity(no_room(free, &job.shape, &job.wanted))));
-    let first = place.ahead.iter().find(|other| seen.job(other.job).is_some_and(|other| is_rival(&other.job, job)));
+    let first =
+        place.ahead.iter().find(|other| seen.job(other.job).is_some_and(|other| is_rival(&other.job, job)));
     add(first.map(|other| Reason::Behind { ahead: other.job }));
     all
 }
@@ -166,7 +167,8 @@ fn holders(seen: &Snapshot, job: &Job) -> Vec<Other> {
 
 impl Other {
     fn of(seen: &Snapshot, view: &JobView) -> Self {
-        let milli = if view.held.is_some() { view.held.gpu_milli() } else { view.job.shape.minimum().gpu_milli };
+        let milli =
+            if view.held.is_some() { view.held.gpu_milli() } else { view.job.shape.minimum().gpu_milli };
         Self {
             job: view.id(),
             name: Arc::clone(&view.job.name),

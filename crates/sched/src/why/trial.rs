@@ -98,7 +98,8 @@ pub(super) fn room(seen: &Snapshot, make: &Make<'_>, view: &JobView, free: &Free
     if fits(free) {
         return None;
     }
-    let of_use = |other: &&JobView| other.target.nodes().iter().any(|node| capacity::allows(seen, &view.job, *node));
+    let of_use =
+        |other: &&JobView| other.target.nodes().iter().any(|node| capacity::allows(seen, &view.job, *node));
     let mut running: Vec<&JobView> = seen.jobs().filter(of_use).collect();
     running.sort_by_key(|other| {
         let left = other.declared_remaining(seen.at);

@@ -11,9 +11,11 @@ use trainyard_sched::model::{
 };
 
 use super::words::NODE_LIMIT;
-use super::{ClusterFile, ClusterFileError, checked};
+use super::{ClusterFileError, Draft};
+use crate::document::printable;
 use crate::physics::Physics;
 use crate::trace::nearest;
+use crate::workload::ImportReport;
 
 const BYTES_PER_GB: f64 = 1e9;
 const BYTES_PER_GIGABIT: f64 = 1e9 / 8.0;
@@ -100,7 +102,7 @@ const KEYS: &[(&str, &[&str])] = &[
 ];
 
 /// Parses a cluster file in TOML.
-pub(crate) fn parse(file: &str, text: &str) -> Result<ClusterFile, ClusterFileError> {
+pub(super) fn parse(file: &str, text: &str) -> Result<Draft, ClusterFileError> {
     let wrong = |source| ClusterFileError::Toml { file: file.to_owned(), source: Box::new(source) };
     let table = DeTable::parse(text).map_err(wrong)?;
     check_keys(file, text, table.get_ref(), "")?;
@@ -110,7 +112,9 @@ pub(crate) fn parse(file: &str, text: &str) -> Result<ClusterFile, ClusterFileEr
     cluster.links = reader.links(&parsed.links)?;
     let tenants = reader.tenants(&parsed.tenants)?;
     reader.physics(&parsed.physics, &cluster)?;
-    checked(file, cluster, tenants, parsed.physics)
+    let nodes = cluster.nodes.len() as u64;
+    let report = ImportReport { rows: nodes, kept: nodes, ..ImportReport::default() };
+    Ok(Draft { cluster, tenants, physics: parsed.physics, report })
 }
 
 /// Refuses keys that do not exist. A value of the wrong kind is left for the typed reader to refuse.
@@ -122,7 +126,7 @@ fn check_keys(file: &str, text: &str, table: &DeTable<'_>, path: &str) -> Result
             return Err(ClusterFileError::UnknownKey {
                 file: file.to_owned(),
                 line: text[..key.span().start.min(text.len())].matches('\n').count() + 1,
-                key: name.to_owned(),
+                key: printable(name),
                 place: if path.is_empty() { "the file".to_owned() } else { format!("[{path}]") },
                 hint: nearest(name, known.iter().copied()),
             });
@@ -342,7 +346,7 @@ impl Reader<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::ClusterFileError;
+    use super::super::{ClusterFile, ClusterFileError, parse};
     use super::*;
 
     const FULL: &str = r#"

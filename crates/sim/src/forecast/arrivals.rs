@@ -80,7 +80,8 @@ impl<'a> Known<'a> {
             let near = ranks[*i] * 2 >= ranks[last] && ranks[*i] <= ranks[last] * 2;
             let gap = |next: usize| self.past[next].submitted.since(self.past[*i].submitted);
             // Of what is too near to now, it is not yet known how it goes on.
-            let is_over = self.now.since(self.past[*i].submitted) > BURST_GAP && self.first_of_burst[*i] != first;
+            let is_over =
+                self.now.since(self.past[*i].submitted) > BURST_GAP && self.first_of_burst[*i] != first;
             near && is_over && self.next_of_burst[*i].is_none_or(|next| gap(next) > elapsed)
         };
         let of_tenant = |i: &usize| self.past[*i].tenant == self.past[last].tenant;
@@ -141,9 +142,7 @@ impl<'a> Arrivals<'a> {
     /// Continues a burst as one of those like it went on.
     fn go_on(&mut self, open: &OpenBurst, seed: Seed) {
         let known = self.known;
-        let pick = |of: &[usize], seed: Seed| {
-            of.get((uniform(seed) * of.len() as f64) as usize).copied()
-        };
+        let pick = |of: &[usize], seed: Seed| of.get((uniform(seed) * of.len() as f64) as usize).copied();
         let Some(like) = pick(&open.like, seed) else { return };
         let since = known.past[like].submitted + open.elapsed;
         let mut next = known.next_of_burst[like];
@@ -275,7 +274,10 @@ mod tests {
         for seed in 0..20 {
             let mut arrivals = Arrivals::new(&known, Seed(seed));
             let bursts = arrivals.bursts.len();
-            assert!((4..=8).contains(&bursts), "between ranks 2 and 6 of ten, four to eight follow: {bursts}");
+            assert!(
+                (4..=8).contains(&bursts),
+                "between ranks 2 and 6 of ten, four to eight follow: {bursts}"
+            );
             assert!(arrivals.next_at().is_some_and(|at| at <= now + Span::from_secs(50)));
         }
         let later = Known::new(&past, now + BURST_GAP);

@@ -248,7 +248,8 @@ impl Belief {
     pub(super) fn length_s(&self, job: &Job, burst: Option<JobId>, worked_s: f64) -> f64 {
         let seed = self.seed.numbered(u64::from(job.id.0));
         let common = burst.filter(|_| uniform(seed.branch("alike")) < ALIKE);
-        let chance = uniform(common.map_or(seed, |first| self.seed.branch("bursts").numbered(u64::from(first.0))));
+        let chance =
+            uniform(common.map_or(seed, |first| self.seed.branch("bursts").numbered(u64::from(first.0))));
         if let Some(declared_s) = declared_s(job) {
             let like = self.ratios.iter().find(|(from_s, _)| declared_s >= *from_s);
             let (_, ratios) = like.expect("the last group begins at zero");

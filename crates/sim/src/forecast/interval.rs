@@ -61,7 +61,8 @@ impl Estimate {
 
     /// Whether a start lies inside.
     pub fn holds(&self, start: Time) -> bool {
-        self.earliest.unwrap_or(self.looked_until) <= start && self.latest.is_none_or(|latest| start <= latest)
+        self.earliest.unwrap_or(self.looked_until) <= start
+            && self.latest.is_none_or(|latest| start <= latest)
     }
 
     /// How wide it is, if it has an end.

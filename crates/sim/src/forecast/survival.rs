@@ -97,7 +97,8 @@ mod tests {
     #[test]
     fn draws_follow_the_stairs_and_never_fall_below_what_has_passed() {
         let learnt = stairs(&[seen(1.0, true), seen(2.0, true), seen(3.0, true), seen(4.0, true)]);
-        let mean = |x: f64| (0..1000).map(|i| learnt.draw(x, (f64::from(i) + 0.5) / 1000.0)).sum::<f64>() / 1e3;
+        let mean =
+            |x: f64| (0..1000).map(|i| learnt.draw(x, (f64::from(i) + 0.5) / 1000.0)).sum::<f64>() / 1e3;
         assert!((mean(0.0) - 2.5).abs() < 0.01, "{}", mean(0.0));
         assert!((mean(2.0) - 3.5).abs() < 0.01, "{}", mean(2.0));
         assert!((0..100).all(|i| learnt.draw(9.0, (f64::from(i) + 0.5) / 100.0) >= 9.0));

@@ -206,7 +206,8 @@ impl<'a> World<'a> {
 
     fn stop(&mut self, id: JobId, attempt: Attempt, how: How) {
         let Some(life) = self.lives.get_mut(&id) else { return };
-        let current = life.run.as_ref().is_some_and(|run| run.attempt == attempt && run.stage != Stage::Saving);
+        let current =
+            life.run.as_ref().is_some_and(|run| run.attempt == attempt && run.stage != Stage::Saving);
         if !current {
             return;
         }
@@ -218,7 +219,8 @@ impl<'a> World<'a> {
 
     fn resize(&mut self, id: JobId, attempt: Attempt, allocation: &Allocation) {
         let Some(life) = self.lives.get_mut(&id) else { return };
-        let trains = life.run.as_ref().is_some_and(|run| run.attempt == attempt && run.stage == Stage::Training);
+        let trains =
+            life.run.as_ref().is_some_and(|run| run.attempt == attempt && run.stage == Stage::Training);
         if !trains {
             return;
         }

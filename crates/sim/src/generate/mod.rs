@@ -72,6 +72,36 @@ impl Default for Parameters {
     }
 }
 
+impl Parameters {
+    /// The same with `factor` times as many jobs over the same days, and so with `factor` times the load. (Where a load
+    /// is given and no days, it is met exactly and the days only on average.)
+    pub fn times(mut self, factor: f64) -> Result<Self, GenerateError> {
+        let preset = find(&self.preset)?;
+        // What is open is filled in first, so that it does not follow from the new numbers.
+        match (self.jobs, self.days, self.load) {
+            (None, None, None) => {
+                (self.jobs, self.days) = (Some(preset.jobs), Some(preset.days));
+                self.load = preset.load.map(|(fraction, gpus)| Load { fraction, gpus });
+            }
+            (Some(jobs), None, None) => {
+                self.days = Some(preset.days * f64::from(jobs) / f64::from(preset.jobs));
+            }
+            (None, Some(days), None) => self.jobs = Some(jobs_in(preset, days)),
+            (None, None, Some(_)) => self.jobs = Some(preset.jobs),
+            _ => {}
+        }
+        let more = |jobs: u32| (f64::from(jobs) * factor).round().clamp(1.0, f64::from(JOB_LIMIT)) as u32;
+        self.jobs = self.jobs.map(more);
+        self.load = self.load.map(|load| Load { fraction: load.fraction * factor, ..load });
+        Ok(self)
+    }
+}
+
+/// As many jobs as the preset has in so many days.
+fn jobs_in(preset: &Preset, days: f64) -> u32 {
+    (f64::from(preset.jobs) * days / preset.days).round().clamp(1.0, f64::from(JOB_LIMIT)) as u32
+}
+
 /// Why nothing can be generated.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum GenerateError {
@@ -173,9 +203,7 @@ impl Plan {
                 Self { jobs: Some(jobs), days: Some(days), load: None, scale: false }
             }
             (None, Some(days), None) => {
-                let jobs = (f64::from(preset.jobs) * days / preset.days).round();
-                let jobs = jobs.clamp(1.0, f64::from(JOB_LIMIT)) as u32;
-                Self { jobs: Some(jobs), days: Some(days), load: None, scale: false }
+                Self { jobs: Some(jobs_in(preset, days)), days: Some(days), load: None, scale: false }
             }
             (None, None, load) => Self { jobs: Some(preset.jobs), days: None, load, scale: false },
             (jobs, days, load) => Self { jobs, days, load, scale: jobs.is_some() && load.is_some() },
@@ -396,6 +424,33 @@ mod tests {
         let workload = generate(&parameters).unwrap();
         assert!(gpu_time_s(&workload) >= 0.5 * 512.0 * 2.0 * DAY_S);
         assert!(workload.jobs.len() > 100);
+    }
+
+    #[test]
+    fn a_factor_on_the_load_gives_more_jobs_in_the_same_time() {
+        let load = Some(Load { fraction: 0.5, gpus: 512 });
+        for plain in [
+            Parameters::default(),
+            philly(3000),
+            Parameters { load, ..Parameters::default() },
+            Parameters { days: Some(2.0), ..Parameters::default() },
+        ] {
+            let workload = generate(&plain).unwrap();
+            assert_eq!(
+                generate(&plain.clone().times(1.0).unwrap()).unwrap().jobs,
+                workload.jobs,
+                "{plain:?}"
+            );
+            let more = generate(&plain.clone().times(1.5).unwrap()).unwrap();
+            assert_eq!(more.jobs.len(), workload.jobs.len() * 3 / 2);
+            let days = |workload: &Workload| workload.jobs.last().unwrap().0.submitted.as_secs_f64() / DAY_S;
+            // Where days follow from the load, they follow from what was drawn, too.
+            let slack = if plain.load.is_some() { 0.25 } else { 0.1 };
+            assert!((days(&more) / days(&workload) - 1.0).abs() < slack, "{plain:?}");
+        }
+        let busy = Parameters::default().times(1.5).unwrap();
+        let found = gpu_time_s(&generate(&busy).unwrap()) / (512.0 * DAY_S);
+        assert!((found - 1.35).abs() < 1e-3, "{found}");
     }
 
     #[test]

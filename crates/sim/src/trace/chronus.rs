@@ -9,12 +9,13 @@ use trainyard_sched::model::{Goals, Parallelism, PriorityClass, Span};
 
 use super::error::TraceError;
 use super::fields::{
-    GPU_LIMIT, MOST_ITERATIONS, Problem, duration_min, number, number_within, span_min, time_min, whole,
+    GPU_LIMIT, MOST_ITERATIONS, Problem, Remark, duration_min, number, number_within, span_min, time_min,
+    whole,
 };
 use super::import::{Draft, Import};
 use super::lines::Lines;
-use super::rows::{Row, columns, read_rows};
-use super::{BEST_EFFORT, Format, header_has};
+use super::rows::{Row, columns};
+use super::{BEST_EFFORT, Format};
 use crate::truth::Truth;
 
 columns! {
@@ -42,13 +43,13 @@ columns! {
 pub(crate) const FORMAT: Format = Format {
     name: "chronus",
     title: "job list of Chronus, times in minutes, with deadlines",
-    columns: COLUMNS,
-    detect: |head| header_has(head, NEEDED),
+    columns: TABLE.columns,
+    detect: |head| TABLE.fits(head),
     read,
 };
 
 fn read(lines: &mut Lines<'_>, import: &mut Import<'_>) -> Result<(), TraceError> {
-    read_rows(lines, import, COLUMNS, NEEDED, draft)
+    TABLE.read(lines, import, draft)
 }
 
 fn draft<'a>(row: &Row<'a, '_>) -> Result<Draft<'a>, Problem> {
@@ -57,10 +58,10 @@ fn draft<'a>(row: &Row<'a, '_>) -> Result<Draft<'a>, Problem> {
     let gpus = row.read(Key::Gpus, |field, value| whole(field, value, 0.0, GPU_LIMIT))? as u32;
     let iterations =
         row.read(Key::Iterations, |field, value| number_within(field, value, 1.0, MOST_ITERATIONS))?;
-    let duration = row.read(Key::Duration, duration_min)?;
+    let mut remarks = Vec::new();
+    let duration = row.duration(Key::Duration, duration_min, &mut remarks)?;
     let best_effort = is_best_effort(row)?;
-    let mut assumed = Vec::new();
-    let deadline = if best_effort { None } else { Some(submitted + first_deadline(row, &mut assumed)?) };
+    let deadline = if best_effort { None } else { Some(submitted + first_deadline(row, &mut remarks)?) };
     if gpus == 0 {
         return Err(row.problem(Key::Gpus, "the job asks for no GPU, and the list has no other demand"));
     }
@@ -70,7 +71,7 @@ fn draft<'a>(row: &Row<'a, '_>) -> Result<Draft<'a>, Problem> {
         tenant: row.text(Key::User),
         model: row.text(Key::Model),
         goals: Goals { deadline, class, ..Goals::default() },
-        assumed,
+        remarks,
         ..Draft::plain(submitted, Parallelism::gang(gpus), Truth::iterating(duration, iterations, gpus))
     })
 }
@@ -92,7 +93,7 @@ fn is_best_effort(row: &Row<'_, '_>) -> Result<bool, Problem> {
 }
 
 /// How long after the submission the first deadline is. All of them are checked.
-fn first_deadline(row: &Row<'_, '_>, assumed: &mut Vec<Problem>) -> Result<Span, Problem> {
+fn first_deadline(row: &Row<'_, '_>, remarks: &mut Vec<Remark>) -> Result<Span, Problem> {
     let words = row.filled(Key::Expected)?.split('-');
     let times: Result<Vec<Span>, Problem> =
         words.map(|each| span_min("expect_time_list", each.trim())).collect();
@@ -108,7 +109,7 @@ fn first_deadline(row: &Row<'_, '_>, assumed: &mut Vec<Problem>) -> Result<Span,
     }
     if times.len() > 1 {
         let what = "the job has several deadlines; the first is its deadline, and later ones are not used";
-        assumed.push(row.problem(Key::Expected, what));
+        remarks.push(row.assumed(Key::Expected, what));
     }
     Ok(times[0])
 }

@@ -1,12 +1,15 @@
 //! Fields of a row: splitting, finding columns by name, and reading values with their limits.
 
+use std::collections::BTreeSet;
+
 use trainyard_sched::model::{Span, Time};
 
-use super::error::TraceError;
+use super::error::{LONGEST_LIST, TraceError, shortened};
 use super::lines::Lines;
+use crate::workload::Done;
 
 /// The longest time that is read, in seconds: about three thousand years.
-const LIMIT_S: f64 = 1e11;
+pub(crate) const LIMIT_S: f64 = 1e11;
 /// The most GPUs that one job may ask for.
 pub(crate) const GPU_LIMIT: f64 = 65_535.0;
 /// The most iterations that one job may have.
@@ -41,6 +44,22 @@ impl Problem {
         } else {
             format!("{file}:{line}: {}", parts.join(" "))
         }
+    }
+}
+
+/// Something to tell of a row that is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Remark {
+    /// Whether it was mended or assumed, or is only said.
+    pub(crate) done: Done,
+    /// What, and where in the row.
+    pub(crate) problem: Problem,
+}
+
+impl Remark {
+    /// Something had to be assumed.
+    pub(crate) fn assumed(what: impl Into<String>, field: &str, value: &str) -> Self {
+        Self { done: Done::Assumed, problem: Problem::new(what, field, value) }
     }
 }
 
@@ -118,18 +137,23 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// Takes the next line as a header.
+    /// Takes the next line as a header with commas.
     pub(crate) fn read(lines: &mut Lines<'_>) -> Result<Self, TraceError> {
+        Self::read_with(lines, b',')
+    }
+
+    /// Takes the next line as a header.
+    pub(crate) fn read_with(lines: &mut Lines<'_>, separator: u8) -> Result<Self, TraceError> {
         let file = lines.file().to_owned();
         let Some(line) = lines.next()? else { return Err(TraceError::Empty { file }) };
         let number = line.number;
         let not_text = |_| TraceError::HeaderNotText { file: file.clone(), line: number };
         let mut splitter = Splitter::default();
-        let record = line.text().and_then(|text| splitter.split(text, b',')).map_err(not_text)?;
+        let record = line.text().and_then(|text| splitter.split(text, separator)).map_err(not_text)?;
         let names: Vec<String> = (0..record.len()).map(|i| record.get(i).to_owned()).collect();
-        let repeated = names.iter().enumerate().find(|(i, name)| names[..*i].contains(name));
-        if let Some((_, column)) = repeated {
-            return Err(TraceError::RepeatedColumn { file, line: number, column: column.clone() });
+        let mut seen = BTreeSet::new();
+        if let Some(column) = names.iter().find(|name| !seen.insert(name.as_str())) {
+            return Err(TraceError::RepeatedColumn { file, line: number, column: shortened(column, 60) });
         }
         Ok(Self { names, line: number })
     }
@@ -160,7 +184,7 @@ impl Header {
             file: lines.file().to_owned(),
             line: self.line,
             column,
-            found: self.names.join(", "),
+            found: shortened(&self.names.join(", "), LONGEST_LIST),
         })
     }
 }

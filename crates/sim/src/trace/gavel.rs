@@ -1,15 +1,18 @@
 //! Gavel's traces (OSDI 2020): tab-separated, no header, with 7 fields or 10.
 //!
 //! A job's length is a number of steps; how long they take follows from a table of throughputs, by default
-//! Gavel's own. A job that the table does not know is dropped. The service-level objective of the long form is
-//! not read.
+//! Gavel's own. A job that the table does not know is dropped. The service-level objective of the long form is -1
+//! for none, and else how many times its run time on V100 a job may take from arrival to end, as in Gavel's
+//! scheduler (`job.SLO * job.duration` after its arrival); it becomes the deadline.
 
 use std::sync::Arc;
 
-use trainyard_sched::model::{Goals, GpuTypeId, GpuTypeSet, MoveCost, Parallelism, Span, Wanted};
+use trainyard_sched::model::{GpuTypeId, GpuTypeSet, MoveCost, Parallelism, Span, Time, Wanted};
 
 use super::error::TraceError;
-use super::fields::{Problem, Record, Splitter, gpu_count, number, number_within, time_s};
+use super::fields::{
+    LIMIT_S, MOST_ITERATIONS, Problem, Record, Remark, Splitter, gpu_count, number, number_within, time_s,
+};
 use super::import::{Draft, Import};
 use super::lines::Lines;
 use super::{Column, Format};
@@ -18,8 +21,9 @@ use crate::truth::{Ending, Speed, Truth};
 
 /// What declared iteration times refer to.
 const REFERENCE_TYPE: &str = "v100";
-const MOST_STEPS: f64 = 1e15;
 const NO_OBJECTIVE: f64 = -1.0;
+/// The largest objective: a million times the run time.
+const MOST_PATIENCE: f64 = 1e6;
 
 /// The entry of the table of formats.
 pub(crate) const FORMAT: Format = Format {
@@ -38,9 +42,12 @@ pub(crate) const FORMAT: Format = Format {
         Column { name: "arrival", meaning: "field 6 of 7, 10 of 10: submission in seconds" },
         Column { name: "GPUs", meaning: "field 7 of 7 and of 10: GPUs of the gang" },
         Column { name: "priority weight", meaning: "field 8 of 10 only: the job's weight" },
-        Column { name: "objective", meaning: "field 9 of 10 only; not read" },
+        Column {
+            name: "objective",
+            meaning: "field 9 of 10 only: the deadline as a multiple of the run time on V100; -1 is none",
+        },
     ],
-    detect: |head| Places::of(head.split('\t').count()).is_some(),
+    detect: |head| Places::of(head.line.split('\t').count()).is_some(),
     read,
 };
 
@@ -65,94 +72,123 @@ impl Places {
 }
 
 fn read(lines: &mut Lines<'_>, import: &mut Import<'_>) -> Result<(), TraceError> {
-    let table = import.options.throughputs.clone().unwrap_or_else(gavel_throughputs);
-    let gpu_types = import.options.gpu_types.clone();
+    let catalogue = Catalogue::of(import);
     let first = lines.peek()?.map_or(0, |line| line.bytes.split(|byte| *byte == b'\t').count());
     let places = Places::of(first).unwrap_or(SHORT);
-    import.assume(if import.options.throughputs.is_none() {
-        "speeds are Gavel's measured throughputs (simulation_throughputs)"
-    } else {
-        "speeds are those of the table of throughputs that was given"
-    });
     let mut splitter = Splitter::default();
     while let Some(line) = lines.next()? {
         let row = line.text().and_then(|text| splitter.split(text, b'\t'));
-        let draft = row.and_then(|record| draft(&record, places, &table, &gpu_types));
-        let has_objective = row_has_objective(draft.as_ref().ok().map(|(_, objective)| *objective));
-        import.row(line.number, line.bytes, draft.map(|(draft, _)| draft));
-        if has_objective {
-            import.assume("the row has a service-level objective; it is not used");
-        }
+        let draft = row.and_then(|record| draft(&record, places, &catalogue));
+        import.row(line.number, line.bytes, draft);
     }
     Ok(())
 }
 
-fn row_has_objective(objective: Option<f64>) -> bool {
-    objective.is_some_and(|objective| objective != NO_OBJECTIVE)
-}
-
-/// The job and its service-level objective.
-fn draft<'a>(
-    record: &Record<'a>,
-    places: Places,
-    table: &Arc<ThroughputTable>,
-    gpu_types: &[Arc<str>],
-) -> Result<(Draft<'a>, f64), Problem> {
+fn draft<'a>(record: &Record<'a>, places: Places, catalogue: &Catalogue) -> Result<Draft<'a>, Problem> {
     record.expect(places.count)?;
-    let job_type = record.get(0);
-    let steps = number_within("total steps", record.get(places.steps), 1.0, MOST_STEPS)?;
+    let steps = number_within("total steps", record.get(places.steps), 1.0, MOST_ITERATIONS)?;
     let gpus = gpu_count("GPUs", record.get(places.gpus))?;
     let submitted = time_s("arrival", record.get(places.arrival))?;
-    let weight = match places.weight {
-        Some(place) => number_within("priority weight", record.get(place), 0.0, 1e9)?,
-        None => 1.0,
-    };
-    let objective = match places.objective {
-        Some(place) => number("objective", record.get(place))?,
-        None => NO_OBJECTIVE,
-    };
-    let unknown = || {
-        let what = "the table of throughputs has no row for the job type on so many GPUs";
-        Problem::new(what, "job type", &format!("{job_type} on {gpus}"))
-    };
-    let row = table.row(job_type).ok_or_else(unknown)?;
-    let per_s = |gpu_type: &str| table.per_s(row, gpu_type, gpus, Locality::Node);
-    let reference = per_s(REFERENCE_TYPE);
-    if reference.is_none() && !gpu_types.iter().any(|gpu_type| per_s(gpu_type).is_some()) {
-        return Err(unknown());
+    let weight = places.weight.map_or(Ok(1.0), |place| weight("priority weight", record.get(place)))?;
+    let objective = places.objective.map_or(Ok(None), |place| objective("objective", record.get(place)))?;
+    let mut draft = catalogue.draft(submitted, record.get(0), gpus, steps)?;
+    draft.goals.weight = weight;
+    if let Some(factor) = objective {
+        match draft.iteration {
+            Some(each) => draft.goals.deadline = Some(submitted + each.scaled(steps * factor)),
+            None => {
+                let what = "the table has no V100 figure for the objective to refer to; it is left out";
+                let value = record.get(places.objective.unwrap_or_default());
+                draft.remarks.push(Remark::assumed(what, "objective", value));
+            }
+        }
     }
-    let truth = Truth {
-        iterations: steps,
-        speed: Speed::Table { table: Arc::clone(table), row },
-        move_cost: MoveCost::default(),
-        gradient_bytes: 0.0,
-        curve: None,
-        ending: Ending::Completed,
-    };
-    let fits: Vec<GpuTypeId> = (0..gpu_types.len().min(GpuTypeSet::MAX_TYPES))
-        .filter(|i| per_s(&gpu_types[*i]).is_some())
-        .map(|i| GpuTypeId(i as u8))
-        .collect();
-    if fits.is_empty() && !gpu_types.is_empty() {
-        let what = "the table of throughputs has no figure for the job type on any GPU type of the cluster";
-        return Err(Problem::new(what, "job type", &format!("{job_type} on {gpus}")));
+    Ok(draft)
+}
+
+/// A weight among the jobs of a tenant.
+pub(super) fn weight(field: &str, value: &str) -> Result<f64, Problem> {
+    number_within(field, value, 0.0, 1e9)
+}
+
+/// A service-level objective as a multiple of the run time, if there is one.
+pub(super) fn objective(field: &str, value: &str) -> Result<Option<f64>, Problem> {
+    if number(field, value)? == NO_OBJECTIVE {
+        return Ok(None);
     }
-    let everywhere = fits.len() == gpu_types.len();
-    let gpu_types = if everywhere { GpuTypeSet::ALL } else { GpuTypeSet::of(&fits) };
-    let draft = Draft {
-        model: job_type,
-        iteration: reference.map(|per_s| Span::from_secs_f64(1.0 / per_s)),
-        wanted: Wanted { gpu_types, ..Wanted::default() },
-        goals: Goals { weight, ..Goals::default() },
-        ..Draft::plain(submitted, Parallelism::gang(gpus), truth)
-    };
-    Ok((draft, objective))
+    number_within(field, value, 0.0, MOST_PATIENCE).map(Some)
+}
+
+/// What job types mean: a table of throughputs, seen from the GPU types of a cluster.
+pub(super) struct Catalogue {
+    table: Arc<ThroughputTable>,
+    gpu_types: Vec<Arc<str>>,
+}
+
+impl Catalogue {
+    /// The table that was given, or Gavel's own; the report says which.
+    pub(super) fn of(import: &mut Import<'_>) -> Self {
+        import.assume(if import.options.throughputs.is_none() {
+            "speeds are Gavel's measured throughputs (simulation_throughputs)"
+        } else {
+            "speeds are those of the table of throughputs that was given"
+        });
+        let table = import.options.throughputs.clone().unwrap_or_else(gavel_throughputs);
+        Self { table, gpu_types: import.options.gpu_types.clone() }
+    }
+
+    /// A job of `steps` iterations on `gpus` GPUs. Its declared iteration time is that on V100.
+    pub(super) fn draft<'a>(
+        &self,
+        submitted: Time,
+        job_type: &'a str,
+        gpus: u32,
+        steps: f64,
+    ) -> Result<Draft<'a>, Problem> {
+        let problem = |what: &str| Problem::new(what, "job type", &format!("{job_type} on {gpus}"));
+        let unknown = || problem("the table of throughputs has no row for the job type on so many GPUs");
+        let row = self.table.row(job_type).ok_or_else(unknown)?;
+        let per_s = |gpu_type: &str| self.table.per_s(row, gpu_type, gpus, Locality::Node);
+        let reference = per_s(REFERENCE_TYPE);
+        if reference.is_none() && !self.gpu_types.iter().any(|gpu_type| per_s(gpu_type).is_some()) {
+            return Err(unknown());
+        }
+        if self.table.slowest_per_s(row).is_some_and(|per_s| steps / per_s > LIMIT_S) {
+            let what = "the steps take longer than three thousand years";
+            return Err(Problem::new(what, "total steps", &steps.to_string()));
+        }
+        let fits: Vec<GpuTypeId> = (0..self.gpu_types.len().min(GpuTypeSet::MAX_TYPES))
+            .filter(|i| per_s(&self.gpu_types[*i]).is_some())
+            .map(|i| GpuTypeId(i as u8))
+            .collect();
+        if fits.is_empty() && !self.gpu_types.is_empty() {
+            return Err(problem(
+                "the table of throughputs has no figure for the job type on any GPU type of the cluster",
+            ));
+        }
+        let everywhere = fits.len() == self.gpu_types.len();
+        let gpu_types = if everywhere { GpuTypeSet::ALL } else { GpuTypeSet::of(&fits) };
+        let truth = Truth {
+            iterations: steps,
+            speed: Speed::Table { table: Arc::clone(&self.table), row },
+            move_cost: MoveCost::default(),
+            gradient_bytes: 0.0,
+            curve: None,
+            ending: Ending::Completed,
+        };
+        Ok(Draft {
+            model: job_type,
+            iteration: reference.map(|per_s| Span::from_secs_f64(1.0 / per_s)),
+            wanted: Wanted { gpu_types, ..Wanted::default() },
+            ..Draft::plain(submitted, Parallelism::gang(gpus), truth)
+        })
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::{Options, read_from};
+    use crate::trace::{Options, dropped_places, read_from};
     use crate::workload::Done;
 
     const SHORT_ROW: &str = "ResNet-18 (batch size 64)\tpython3 main.py\t--num_steps\t1\t1646636\t12.5\t2\n";
@@ -192,5 +228,26 @@ mod tests {
         let options = Options { gpu_types: vec!["k80".into()], ..Options::default() };
         let error = read_from("a.trace", text.as_bytes(), &options).unwrap_err();
         assert!(error.to_string().contains("any GPU type of the cluster"), "{error}");
+    }
+
+    #[test]
+    fn steps_that_nobody_lives_to_see_are_dropped() {
+        let text = format!("{SHORT_ROW}{}", SHORT_ROW.replace("1646636", "1e15"));
+        let read = read_from("a.trace", text.as_bytes(), &Options::default()).unwrap();
+        assert_eq!(dropped_places(&read), ["a.trace:2: total steps 1000000000000000"]);
+    }
+
+    #[test]
+    fn an_objective_is_a_multiple_of_the_run_time_on_v100() {
+        let text = LONG_ROW.replace("-1.000000", "1.2").replace("0.000000", "50");
+        let read = read_from("b.trace", text.as_bytes(), &Options::default()).unwrap();
+        let job = &read.jobs[0].0;
+        let patience_s = job.goals.deadline.unwrap().since(job.submitted).as_secs_f64();
+        assert!((patience_s - 1.2 * 1000.0 / 7.175767179667988).abs() < 1e-3, "{patience_s}");
+        let none = read_from("b.trace", LONG_ROW.as_bytes(), &Options::default()).unwrap();
+        assert_eq!(none.jobs[0].0.goals.deadline, None);
+        let odd = format!("{LONG_ROW}{}", LONG_ROW.replace("-1.000000", "-2"));
+        let odd = read_from("b.trace", odd.as_bytes(), &Options::default()).unwrap();
+        assert_eq!(dropped_places(&odd), ["b.trace:2: objective -2"]);
     }
 }

@@ -1,30 +1,39 @@
 //! Collects the rows of a trace into a workload: names become numbers, repeated rows are found, arrivals are
 //! sorted and cut to the window that was asked for. Knows no format.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rand_distr::{Distribution, StandardNormal};
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::SeedableRng;
 use trainyard_sched::model::{
-    Declared, Goals, GpuTypeId, GpuTypeSet, Job, JobId, ModelId, MoveCost, Parallelism, Seed, Span, TenantId,
-    Time, Wanted,
+    Declared, GPU, Goals, GpuTypeId, GpuTypeSet, Job, JobId, ModelId, MoveCost, Parallelism, Seed, Span,
+    TenantId, Time, Wanted,
 };
 
-use super::error::{TraceError, nearest};
-use super::fields::Problem;
+use super::duplicates::{Origin, Rows, hash};
+use super::error::{TraceError, nearest, shortened};
+use super::fields::{GPU_LIMIT, Problem, Remark};
+use super::names::Names;
+use super::wall::Clock;
 use super::{Declaring, Options};
-use crate::truth::{Speed, Truth};
+use crate::truth::{Ending, Speed, Truth};
 use crate::workload::{Done, Finding, ImportReport, Workload};
 
 /// The tenant of jobs whose trace names none.
 const NOBODY: &str = "default";
 
+const STILL_RUNNING: &str =
+    "the job was still running when the trace ended; it runs for what was seen, and no mean counts it";
+const STILL_RUNNING_COUNTED: &str =
+    "the job was still running when the trace ended; it is taken to complete then";
+
 /// One row, read and checked.
 pub(crate) struct Draft<'a> {
     /// The job's id in the trace; `None` where rows have no id, and the number of the row stands in.
     pub(crate) name: Option<&'a str>,
+    /// Which part of the job of that name it is, where a trace lists parts; it is added to the name.
+    pub(crate) part: &'a str,
     /// Its owner; empty where the trace does not say.
     pub(crate) tenant: &'a str,
     /// What it trains; empty where the trace does not say.
@@ -35,6 +44,8 @@ pub(crate) struct Draft<'a> {
     pub(crate) shape: Parallelism,
     /// Where it may run.
     pub(crate) wanted: Wanted,
+    /// The acceptable GPU types as the trace names them, where `wanted` does not have them yet.
+    pub(crate) gpu_types: &'a str,
     /// What it is for.
     pub(crate) goals: Goals,
     /// What it really is.
@@ -45,8 +56,14 @@ pub(crate) struct Draft<'a> {
     pub(crate) declared: Option<Declared>,
     /// What moving costs, where the trace says so.
     pub(crate) move_cost: Option<MoveCost>,
-    /// What had to be assumed about this row, each with its field.
-    pub(crate) assumed: Vec<Problem>,
+    /// When it ended, where the trace says so; the trace did not end before.
+    pub(crate) ended: Option<Time>,
+    /// Since when it was running at the end of the trace, which adds to the length in its truth.
+    pub(crate) running_since: Option<Time>,
+    /// When it ended, if that may only be where the trace ends: then it is the last moment that the trace tells of.
+    pub(crate) cut: Option<Time>,
+    /// What there is to tell of the row.
+    pub(crate) remarks: Vec<Remark>,
 }
 
 impl Draft<'_> {
@@ -54,27 +71,24 @@ impl Draft<'_> {
     pub(crate) fn plain(submitted: Time, shape: Parallelism, truth: Truth) -> Self {
         Self {
             name: None,
+            part: "",
             tenant: "",
             model: "",
             submitted,
             shape,
             wanted: Wanted::default(),
+            gpu_types: "",
             goals: Goals::default(),
             truth,
             iteration: None,
             declared: None,
             move_cost: None,
-            assumed: Vec::new(),
+            ended: None,
+            running_since: None,
+            cut: None,
+            remarks: Vec::new(),
         }
     }
-}
-
-/// Where a job comes from, to recognise repeated rows.
-#[derive(Clone, Copy)]
-struct Origin {
-    name_hash: u64,
-    row_hash: u64,
-    line: u64,
 }
 
 /// A workload in the making.
@@ -91,53 +105,29 @@ pub(crate) struct Import<'o> {
     named: bool,
     /// Whether the first arrival is time zero.
     shift: bool,
-    /// Whether the declaration is the trace's own, by job.
-    declared_by_trace: Vec<bool>,
-}
-
-/// Names in order of appearance, found quickly.
-#[derive(Default)]
-struct Names {
-    list: Vec<String>,
-    numbers: BTreeMap<String, u32>,
-    last: u32,
-}
-
-impl Names {
-    fn intern(&mut self, name: &str) -> u32 {
-        // Neighbouring rows often share a name.
-        if self.list.get(self.last as usize).is_some_and(|last| last == name) {
-            return self.last;
-        }
-        self.last = self.numbers.get(name).copied().unwrap_or_else(|| self.push(name));
-        self.last
-    }
-
-    /// Adds a name at the end; of equal names the first is found.
-    fn push(&mut self, name: &str) -> u32 {
-        let number = self.list.len() as u32;
-        self.list.push(name.to_owned());
-        self.numbers.entry(name.to_owned()).or_insert(number);
-        number
-    }
-}
-
-/// FNV-1a, good enough to find candidates that are then compared.
-fn hash(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
+    /// Jobs that were running at the end of the trace: which, and since when.
+    running: Vec<(u32, Time)>,
+    /// Jobs that may have been running at the end of the trace: which, and when they ended.
+    cut: Vec<(u32, Time)>,
+    /// The latest moment that the trace tells of.
+    latest: Time,
+    /// The clock by which the times of the trace are told.
+    clock: Option<Clock>,
+    /// What time zero is on that clock.
+    zero: Time,
 }
 
 impl<'o> Import<'o> {
     /// Nothing yet.
-    pub(crate) fn new(file: &str, format: &str, options: &'o Options) -> Self {
+    pub(crate) fn new(file: &str, format: &str, options: &'o Options) -> Result<Self, TraceError> {
+        // A zone that does not exist is told whether or not the format has use for it.
+        options.zone.as_deref().map(Clock::new).transpose()?;
         let source = format!("{file} ({format})");
         let mut tenants = Names::default();
         for (_, tenant) in options.tenants.iter() {
             tenants.push(&tenant.name);
         }
-        Self {
+        Ok(Self {
             options,
             report: ImportReport { source, ..ImportReport::default() },
             file: file.to_owned(),
@@ -148,8 +138,38 @@ impl<'o> Import<'o> {
             gpu_types: options.gpu_types.clone(),
             named: false,
             shift: false,
-            declared_by_trace: Vec::new(),
+            running: Vec::new(),
+            cut: Vec::new(),
+            latest: Time::ZERO,
+            clock: None,
+            zero: Time::ZERO,
+        })
+    }
+
+    /// The clock for times without a zone: that of the zone that was asked for, else the format's. The first arrival
+    /// is then time zero.
+    pub(crate) fn clock(&mut self, zone_of_format: &str) -> Result<Clock, TraceError> {
+        let clock = Clock::new(self.options.zone.as_deref().unwrap_or(zone_of_format))?;
+        if self.options.zone.is_none() {
+            self.assume(&format!("times without a zone are of {}", clock.name()));
         }
+        self.clock = Some(clock.clone());
+        self.shift = true;
+        Ok(clock)
+    }
+
+    /// The clock for a format that writes the zone behind each time. The first arrival is then time zero.
+    pub(crate) fn clock_with_zones(&mut self) -> Result<Clock, TraceError> {
+        let clock = Clock::new(self.options.zone.as_deref().unwrap_or("UTC"))?;
+        self.clock = Some(clock.clone());
+        self.shift = true;
+        Ok(clock)
+    }
+
+    /// Time zero of the trace is this moment of the clock; it is only told.
+    pub(crate) fn begins_at(&mut self, clock: Clock, at: Time) {
+        self.clock = Some(clock);
+        self.zero = at;
     }
 
     /// Makes the first arrival time zero.
@@ -162,27 +182,27 @@ impl<'o> Import<'o> {
         self.report.find(Done::Assumed, what, None);
     }
 
-    /// Says once something that is worth knowing and changes nothing.
+    /// Says once that something is worth knowing.
     pub(crate) fn note(&mut self, what: &str) {
         self.report.find(Done::Noted, what, None);
     }
 
-    /// Says that something was assumed about the row at `line`.
-    pub(crate) fn assume_of_row(&mut self, line: u64, problem: Problem) {
+    /// Counts a row that is no job of its own, and says why.
+    pub(crate) fn pass(&mut self, line: u64, problem: Problem) {
+        self.report.rows += 1;
         let place = problem.place(&self.file, line);
-        self.report.find(Done::Assumed, problem.what, Some(place));
+        self.report.find(Done::Noted, problem.what, Some(place));
     }
 
     /// Counts a row and keeps it or says why not.
     pub(crate) fn row(&mut self, line: u64, bytes: &[u8], row: Result<Draft<'_>, Problem>) {
         self.report.rows += 1;
-        match row {
-            Ok(mut draft) => {
-                for problem in std::mem::take(&mut draft.assumed) {
-                    self.assume_of_row(line, problem);
-                }
-                self.keep(line, bytes, draft);
-            }
+        let chosen = row.and_then(|mut draft| {
+            self.options.preset.map_or(Ok(()), |preset| preset.apply(&mut draft)).map(|()| draft)
+        });
+        let chosen = chosen.and_then(bounded);
+        match chosen {
+            Ok(draft) => self.keep(line, bytes, draft),
             Err(problem) => {
                 let place = problem.place(&self.file, line);
                 self.report.find(Done::Dropped, problem.what, Some(place));
@@ -193,12 +213,34 @@ impl<'o> Import<'o> {
     fn keep(&mut self, line: u64, bytes: &[u8], draft: Draft<'_>) {
         let number = self.report.rows;
         self.named |= draft.name.is_some();
-        let name: Arc<str> = draft.name.map_or_else(|| number.to_string().into(), Arc::from);
-        self.origins.push(Origin { name_hash: hash(name.as_bytes()), row_hash: hash(bytes), line });
+        let name: Arc<str> = match draft.name {
+            Some(name) if draft.part.is_empty() => name.into(),
+            Some(name) => format!("{name}/{}", draft.part).into(),
+            None => number.to_string().into(),
+        };
+        self.origins.push(Origin {
+            name_hash: hash(name.as_bytes()),
+            row_hash: hash(bytes),
+            line,
+            declared_by_trace: draft.declared.is_some(),
+        });
+        for Remark { done, problem } in draft.remarks {
+            let place = problem.place(&self.file, line);
+            self.report.find(done, problem.what, Some(place));
+        }
+        self.latest = self.latest.max(draft.submitted).max(draft.ended.unwrap_or_default());
+        if let Some(since) = draft.running_since {
+            self.running.push((self.jobs.len() as u32, since));
+        }
+        if let Some(end) = draft.cut {
+            self.cut.push((self.jobs.len() as u32, end));
+        }
         let tenant = if draft.tenant.is_empty() { NOBODY } else { draft.tenant };
         let mut truth = draft.truth;
         truth.move_cost = draft.move_cost.unwrap_or(self.options.move_cost);
-        self.declared_by_trace.push(draft.declared.is_some());
+        if truth.ending == Ending::Censored {
+            truth.ending = self.still_running(line, &name);
+        }
         let job = Job {
             id: JobId(0),
             name,
@@ -214,11 +256,24 @@ impl<'o> Import<'o> {
         self.jobs.push((Arc::new(job), truth));
     }
 
+    /// Tells of a job that was still running when the trace ended, and says what that counts as.
+    fn still_running(&mut self, line: u64, name: &str) -> Ending {
+        let counts = self.options.count_censored;
+        let what = if counts { STILL_RUNNING_COUNTED } else { STILL_RUNNING };
+        let place = Problem::new(what, "", name).place(&self.file, line);
+        self.report.find(if counts { Done::Assumed } else { Done::Noted }, what, Some(place));
+        if counts { Ending::Completed } else { Ending::Censored }
+    }
+
     /// A set of GPU types written as `a|b`; the empty word means any.
     pub(crate) fn gpu_types(&mut self, line: u64, value: &str) -> Result<GpuTypeSet, TraceError> {
         let mut ids = Vec::new();
         for word in value.split('|').map(str::trim).filter(|word| !word.is_empty()) {
             let name = word.to_lowercase();
+            let name = match self.options.gpu_type_names.get(&name) {
+                Some(other) => other.to_lowercase(),
+                None => name,
+            };
             let known = self.gpu_types.iter().position(|known| **known == *name);
             let index = match known {
                 Some(index) => index,
@@ -228,7 +283,7 @@ impl<'o> Import<'o> {
                 }
                 None => {
                     let hint = nearest(&name, self.gpu_types.iter().map(|known| &**known));
-                    let (file, value) = (self.file.clone(), value.to_owned());
+                    let (file, value, name) = (self.file.clone(), shortened(value, 60), shortened(&name, 60));
                     return Err(TraceError::UnknownGpuType { file, line, value, gpu_type: name, hint });
                 }
             };
@@ -246,8 +301,12 @@ impl<'o> Import<'o> {
         if self.report.rows == 0 {
             return Err(TraceError::HeaderOnly { file: self.file, format });
         }
+        self.close_running();
+        if self.named {
+            let Self { jobs, origins, report, file, options, .. } = &mut self;
+            Rows { file, jobs, origins, report }.settle(options.on_duplicate)?;
+        }
         self.declare();
-        self.drop_repeated()?;
         let usable = !self.jobs.is_empty();
         self.shift_and_sort();
         self.cut();
@@ -262,13 +321,13 @@ impl<'o> Import<'o> {
         }
         self.report.kept = self.jobs.len() as u64;
         let mut tenants = self.options.tenants.clone();
-        for name in self.tenants.list.iter().skip(tenants.len()) {
+        for name in self.tenants.list().iter().skip(tenants.len()) {
             tenants.intern(name);
         }
         let mut workload = Workload {
             jobs: self.jobs,
             tenants,
-            models: self.models.list,
+            models: self.models.into_list(),
             gpu_types: self.gpu_types,
             report: self.report,
         };
@@ -276,53 +335,32 @@ impl<'o> Import<'o> {
         Ok(workload)
     }
 
-    /// Keeps one of several equal rows for a job; different rows are an error.
-    fn drop_repeated(&mut self) -> Result<(), TraceError> {
-        if !self.named {
-            return Ok(());
-        }
-        let mut order: Vec<(u64, u32)> = Vec::with_capacity(self.origins.len());
-        order.extend(self.origins.iter().enumerate().map(|(i, origin)| (origin.name_hash, i as u32)));
-        order.sort_unstable();
-        let mut repeated = Vec::new();
-        for group in order.chunk_by(|a, b| a.0 == b.0).filter(|group| group.len() > 1) {
-            for (position, (_, later)) in group.iter().enumerate() {
-                let later = *later as usize;
-                let same_name = |(_, earlier): &&(u64, u32)| {
-                    self.jobs[*earlier as usize].0.name == self.jobs[later].0.name
-                };
-                let Some((_, earlier)) = group[..position].iter().find(same_name) else { continue };
-                let earlier = *earlier as usize;
-                let (first, second) = (self.origins[earlier], self.origins[later]);
-                if first.row_hash != second.row_hash || self.jobs[earlier] != self.jobs[later] {
-                    return Err(TraceError::DuplicateJob {
-                        file: self.file.clone(),
-                        first: first.line,
-                        second: second.line,
-                        job: self.jobs[later].0.name.to_string(),
-                    });
-                }
-                repeated.push(later);
+    /// Gives the jobs that were still running the length that was seen of them.
+    fn close_running(&mut self) {
+        for (index, end) in std::mem::take(&mut self.cut) {
+            if end == self.latest {
+                let name = Arc::clone(&self.jobs[index as usize].0.name);
+                let ending = self.still_running(self.origins[index as usize].line, &name);
+                self.jobs[index as usize].1.ending = ending;
             }
         }
-        repeated.sort_unstable();
-        for index in &repeated {
-            let place = format!("{}:{}: {}", self.file, self.origins[*index].line, self.jobs[*index].0.name);
-            self.report.find(Done::Dropped, "the row repeats an earlier one word for word", Some(place));
+        for (index, since) in std::mem::take(&mut self.running) {
+            let (job, truth) = &mut self.jobs[index as usize];
+            let ran = self.latest.since(since).max(Span(1));
+            truth.iterations += ran.as_secs_f64();
+            if !self.origins[index as usize].declared_by_trace {
+                let job = Arc::make_mut(job);
+                job.declared = honest(truth, &job.shape, None);
+            }
         }
-        let mut index = 0..self.jobs.len();
-        let mut stays = || index.next().is_some_and(|index| repeated.binary_search(&index).is_err());
-        if !repeated.is_empty() {
-            self.jobs.retain(|_| stays());
-        }
-        Ok(())
     }
 
     fn declare(&mut self) {
         let (declared, seed) = (self.options.declared, self.options.seed);
-        for ((job, _), by_trace) in self.jobs.iter_mut().zip(&self.declared_by_trace) {
+        for ((job, _), origin) in self.jobs.iter_mut().zip(&self.origins) {
             // What the trace itself declares is noisy enough.
-            if declared != Declaring::Exact && !(*by_trace && declared != Declaring::Absent) {
+            let by_trace = origin.declared_by_trace;
+            if declared != Declaring::Exact && !(by_trace && declared != Declaring::Absent) {
                 declare(Arc::make_mut(job), declared, seed);
             }
         }
@@ -334,6 +372,10 @@ impl<'o> Import<'o> {
             self.report.find(Done::Noted, "the rows are not in the order of arrival; they were sorted", None);
         }
         let first = self.jobs.first().map_or(Time::ZERO, |(job, _)| job.submitted);
+        if let Some(clock) = &self.clock {
+            self.report.zone = Some(clock.name().to_owned());
+            self.report.first_arrival = Some(clock.write(self.zero + Span(first.0)));
+        }
         let origin =
             if self.shift { Time(first.0.saturating_add(self.options.from.0)) } else { self.options.from };
         if origin == Time::ZERO {
@@ -383,6 +425,16 @@ pub(crate) fn declare(job: &mut Job, declaring: Declaring, seed: Seed) {
         }
         Declaring::Absent => job.declared = Declared::default(),
     }
+}
+
+/// Refuses a gang of more GPUs than any job may have.
+fn bounded(draft: Draft<'_>) -> Result<Draft<'_>, Problem> {
+    let gpus = draft.shape.minimum().gpu_milli.div_ceil(GPU);
+    if gpus as f64 <= GPU_LIMIT {
+        return Ok(draft);
+    }
+    let what = format!("the workers together ask for more than {GPU_LIMIT} GPUs");
+    Err(Problem::new(what, "", &gpus.to_string()))
 }
 
 /// What an honest owner declares: the time of one iteration belongs to the smallest gang.

@@ -1,88 +1,61 @@
 //! Traces: the table of formats and the one way in. What a format's columns mean stands beside its reader; what
 //! happens to rows of any format is in `import`. Formats are recognised by content, never by a file's name.
 
+mod acme;
+mod alibaba;
 mod chronus;
+mod duplicates;
+mod elasticflow;
+mod elements;
 mod error;
 mod fields;
 mod gavel;
+mod gavel_result;
+mod helios;
 mod import;
+mod kubernetes;
 mod lines;
+mod logged;
 mod muri;
+mod names;
 mod native;
+mod open;
+mod options;
+mod philly;
 mod rows;
+mod rubick;
+mod sacct;
+mod shockwave;
 mod sia_philly;
 mod sia_workload;
+mod swf;
 mod tiresias;
+mod tiresias_result;
+mod wall;
 mod write;
 
 use std::io::Read;
 use std::path::Path;
-use std::sync::Arc;
 
-use trainyard_sched::model::{MoveCost, PriorityClass, Seed, Tenants, Time};
+use trainyard_sched::model::PriorityClass;
 
-pub use error::TraceError;
+pub use error::{TraceError, nearest};
+pub use options::{Declaring, OnDuplicate, Options, Preset, Repairs};
 pub use write::{WriteError, write_csv};
 
-use crate::cluster::ClusterFile;
-use crate::physics::ThroughputTable;
+use crate::strangers::{self, Asked};
 use crate::workload::Workload;
-pub(crate) use error::nearest;
+pub(crate) use error::{LONGEST_LIST, shortened};
 pub(crate) use fields::{Header, Problem, Splitter, time_s};
 use import::Import;
 pub(crate) use import::declare;
+use lines::Head;
 pub(crate) use lines::Lines;
+pub(crate) use open::unpacked;
+use open::{Bytes, HEAD_BYTES, Wish, with_file, with_stream};
 
 /// The largest [`Declaring::Noisy`] spread; a declaration is then off by a factor of thousands.
 pub(crate) const SPREAD_LIMIT: f64 = 10.0;
-
-/// How a trace is to be read.
-#[derive(Clone, Debug, Default)]
-pub struct Options {
-    /// Seeds the noise of [`Declaring::Noisy`].
-    pub seed: Seed,
-    /// What jobs declare about their length.
-    pub declared: Declaring,
-    /// What moving costs a job whose row does not say.
-    pub move_cost: MoveCost,
-    /// Jobs that arrive earlier are left out, and this moment becomes time zero.
-    pub from: Time,
-    /// Jobs that arrive at this moment of the trace or later are left out.
-    pub until: Option<Time>,
-    /// At most so many jobs are kept, the earliest first.
-    pub jobs: Option<usize>,
-    /// The GPU types of the cluster in the order of their ids. While empty, types are numbered as they appear.
-    pub gpu_types: Vec<Arc<str>>,
-    /// Tenants that are known before, usually the cluster's; those that only the trace names are added.
-    pub tenants: Tenants,
-    /// The throughputs that Gavel's job types refer to; `None` means Gavel's own.
-    pub throughputs: Option<Arc<ThroughputTable>>,
-    /// The name of the format, where it should not be recognised by content.
-    pub format: Option<String>,
-}
-
-impl Options {
-    /// Options for jobs that will run on this cluster: its GPU types and tenants are known.
-    pub fn for_cluster(file: &ClusterFile) -> Self {
-        let gpu_types = file.cluster.gpu_types.iter().map(|gpu_type| gpu_type.name.clone()).collect();
-        Self { gpu_types, tenants: file.tenants.clone(), ..Self::default() }
-    }
-}
-
-/// What jobs declare about their length.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub enum Declaring {
-    /// The truth.
-    #[default]
-    Exact,
-    /// The truth times `exp(spread * N(0, 1))`, drawn for each job by its name.
-    Noisy {
-        /// The standard deviation of the logarithm, up to 10.
-        spread: f64,
-    },
-    /// Nothing.
-    Absent,
-}
 
 /// A trace format.
 pub struct Format {
@@ -92,8 +65,8 @@ pub struct Format {
     pub title: &'static str,
     /// Its columns.
     pub columns: &'static [Column],
-    /// Whether the first line with text belongs to it.
-    detect: fn(&str) -> bool,
+    /// Whether a file that begins like this belongs to it.
+    detect: fn(&Head<'_>) -> bool,
     /// Reads all rows.
     read: fn(&mut Lines<'_>, &mut Import<'_>) -> Result<(), TraceError>,
 }
@@ -107,63 +80,133 @@ pub struct Column {
     pub meaning: &'static str,
 }
 
-/// All formats; the first whose header fits is used.
+/// All formats; the first that the beginning of a file fits is used.
 pub const FORMATS: &[Format] = &[
     native::CSV,
+    kubernetes::FORMAT,
     native::JSON,
+    philly::FORMAT,
+    helios::FORMAT,
+    acme::FORMAT,
+    sacct::FORMAT,
     sia_philly::FORMAT,
     sia_workload::FORMAT,
     tiresias::FORMAT,
     muri::FORMAT,
     chronus::FORMAT,
+    elasticflow::FORMAT,
+    rubick::FORMAT,
+    tiresias_result::FORMAT,
+    gavel_result::FORMAT,
+    alibaba::TASKS,
+    alibaba::PODS,
+    alibaba::INSTANCES,
+    alibaba::SPOT,
+    swf::FORMAT,
     gavel::FORMAT,
+    shockwave::FORMAT,
 ];
 
 /// The class of a job that takes what others leave, in formats that tell such jobs from those with a guarantee.
 const BEST_EFFORT: PriorityClass = PriorityClass(-1);
 
-/// Reads a trace from a file, plain or gzip.
+/// Reads a trace from a file, plain or packed: gzip, zstd, or a member of a tar or zip archive.
 pub fn read(path: &Path, options: &Options) -> Result<Workload, TraceError> {
-    read_lines(Lines::open(path)?, options)
+    let forced = forced(options)?;
+    let is_known = |head: &[u8]| knows(head, forced);
+    let wish = Wish { member: options.member.as_deref(), is_known: &is_known };
+    with_file(path, &wish, |name, bytes| read_bytes(name, bytes, forced, options))
 }
 
-/// Reads a trace from anything; `file` is what errors and findings call it.
+/// Reads a trace from anything but a zip archive; `file` is what errors and findings call it.
 pub fn read_from(file: &str, source: impl Read, options: &Options) -> Result<Workload, TraceError> {
-    read_lines(Lines::new(file, source)?, options)
+    let forced = forced(options)?;
+    let is_known = |head: &[u8]| knows(head, forced);
+    let wish = Wish { member: options.member.as_deref(), is_known: &is_known };
+    with_stream(file, source, &wish, |name, bytes| read_bytes(name, bytes, forced, options))
 }
 
-fn read_lines(mut lines: Lines<'_>, options: &Options) -> Result<Workload, TraceError> {
+fn read_bytes(
+    name: &str,
+    bytes: Bytes<'_>,
+    forced: Option<&'static Format>,
+    options: &Options,
+) -> Result<Workload, TraceError> {
     if let Declaring::Noisy { spread } = options.declared
         && !(0.0..=SPREAD_LIMIT).contains(&spread)
     {
         return Err(TraceError::BadSpread { spread });
     }
-    let format = choose(&mut lines, options)?;
-    let mut import = Import::new(lines.file(), format.name, options);
+    let mut lines = Lines::new(name, bytes);
+    let format = match forced {
+        Some(format) => format,
+        None => recognised(&mut lines)?,
+    };
+    let mut import = Import::new(lines.file(), format.name, options)?;
     (format.read)(&mut lines, &mut import)?;
+    lines.drain()?;
     import.report.sha256_16 = lines.sha256_16();
     import.finish(format.name)
 }
 
-/// The format that was asked for, or the first that the first line fits.
-fn choose(lines: &mut Lines<'_>, options: &Options) -> Result<&'static Format, TraceError> {
-    if let Some(name) = &options.format {
-        return FORMATS.iter().find(|format| format.name == name).ok_or_else(|| TraceError::NoSuchFormat {
-            name: name.clone(),
-            hint: nearest(name, FORMATS.iter().map(|format| format.name)),
-        });
-    }
-    let file = lines.file().to_owned();
-    let Some(head) = lines.peek()? else { return Err(TraceError::Empty { file }) };
-    let Ok(text) = head.text() else {
-        return Err(TraceError::HeaderNotText { file, line: head.number });
-    };
-    FORMATS.iter().find(|format| (format.detect)(text)).ok_or_else(|| TraceError::UnknownFormat {
-        file,
-        line: head.number,
-        start: text.chars().take(60).collect(),
-        known: FORMATS.iter().map(|format| format.name).collect::<Vec<_>>().join(", "),
+/// The format that was asked for.
+fn forced(options: &Options) -> Result<Option<&'static Format>, TraceError> {
+    let Some(name) = &options.format else { return Ok(None) };
+    let found = FORMATS.iter().find(|format| format.name == name);
+    found.map(Some).ok_or_else(|| TraceError::NoSuchFormat {
+        name: name.clone(),
+        hint: nearest(name, FORMATS.iter().map(|format| format.name)),
     })
+}
+
+/// Whether a file that begins like this holds jobs, in the format that was asked for or in any.
+fn knows(head: &[u8], forced: Option<&Format>) -> bool {
+    let Ok(Some(head)) = Head::of(head) else { return false };
+    match forced {
+        Some(format) => (format.detect)(&head),
+        None => FORMATS.iter().any(|format| (format.detect)(&head)),
+    }
+}
+
+/// The first format that the beginning of the file fits.
+fn recognised(lines: &mut Lines<'_>) -> Result<&'static Format, TraceError> {
+    let file = lines.file().to_owned();
+    let head = match Head::of(lines.head()) {
+        Ok(Some(head)) => head,
+        Err(line) => {
+            return Err(match strangers::binary(lines.head()) {
+                Some(what) => TraceError::Binary { file, what },
+                None => TraceError::HeaderNotText { file, line },
+            });
+        }
+        Ok(None) => {
+            // Nothing but blanks, or a fault before anything else.
+            lines.drain()?;
+            return Err(TraceError::Empty { file });
+        }
+    };
+    let found = FORMATS.iter().find(|format| (format.detect)(&head));
+    // Any JSON object may be meant as a job of ours, so that what is known to be something else comes first.
+    let is_sure = found.is_some() && !head.line.starts_with('{');
+    if !is_sure && let Some(stranger) = strangers::recognise(head.text, Asked::Jobs) {
+        return Err(TraceError::NotJobs { file, stranger });
+    }
+    if let Some(format) = found {
+        return Ok(format);
+    }
+    let (line, start) = (head.number, shortened(head.line, 60));
+    if lines.head().len() < HEAD_BYTES {
+        // A fault in a packed file may be why the beginning says nothing.
+        lines.drain()?;
+    }
+    let known = FORMATS.iter().map(|format| format.name).collect::<Vec<_>>().join(", ");
+    Err(TraceError::UnknownFormat { file, line, start, known })
+}
+
+/// The format of a text that begins like this, if it is a list of jobs.
+pub(crate) fn recognise(text: &str) -> Option<&'static Format> {
+    let head = Head::of(text.as_bytes()).ok()??;
+    FORMATS.iter().find(|format| (format.detect)(&head))
 }
 
 /// The names in a comma-separated header.
@@ -172,7 +215,7 @@ fn header_names(head: &str) -> impl Iterator<Item = String> {
 }
 
 /// Whether a comma-separated header has all these columns.
-fn header_has(head: &str, columns: &[&str]) -> bool {
+pub(crate) fn header_has(head: &str, columns: &[&str]) -> bool {
     let found: Vec<String> = header_names(head).collect();
     columns.iter().all(|column| found.iter().any(|name| name == column))
 }
@@ -189,7 +232,7 @@ fn dropped_places(workload: &Workload) -> Vec<&str> {
 
 #[cfg(test)]
 mod tests {
-    use trainyard_sched::model::TenantId;
+    use trainyard_sched::model::{TenantId, Time};
 
     use super::*;
 

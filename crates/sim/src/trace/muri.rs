@@ -15,8 +15,8 @@ use super::fields::{
 };
 use super::import::{Draft, Import};
 use super::lines::Lines;
-use super::rows::{Row, columns, read_rows};
-use super::{BEST_EFFORT, Format, header_has};
+use super::rows::{Row, columns};
+use super::{BEST_EFFORT, Format};
 use crate::truth::Truth;
 
 /// Durations are rounded to a second, in the simulator's lists once and in the generator once more.
@@ -48,14 +48,14 @@ columns! {
 pub(crate) const FORMAT: Format = Format {
     name: "muri",
     title: "job list of Muri, times in milliseconds",
-    columns: COLUMNS,
-    detect: |head| header_has(head, NEEDED),
+    columns: TABLE.columns,
+    detect: |head| TABLE.fits(head),
     read,
 };
 
 fn read(lines: &mut Lines<'_>, import: &mut Import<'_>) -> Result<(), TraceError> {
     import.assume("an iteration keeps a GPU busy all the time; the resource times are not used");
-    read_rows(lines, import, COLUMNS, NEEDED, draft)
+    TABLE.read(lines, import, draft)
 }
 
 fn draft<'a>(row: &Row<'a, '_>) -> Result<Draft<'a>, Problem> {
@@ -64,22 +64,22 @@ fn draft<'a>(row: &Row<'a, '_>) -> Result<Draft<'a>, Problem> {
     let gpus = row.read(Key::Gpus, gpu_count)?;
     let iterations =
         row.read(Key::Iterations, |field, value| number_within(field, value, 1.0, MOST_ITERATIONS))?;
-    let duration = row.read(Key::Duration, duration_ms)?;
+    let mut remarks = Vec::new();
+    let duration = row.duration(Key::Duration, duration_ms, &mut remarks)?;
     let each = row.read(Key::IterationTime, span_ms)?;
     let opportunistic = row.maybe(Key::Priority, |field, value| whole(field, value, 0.0, 1.0))? == Some(1.0);
     let class = if opportunistic { BEST_EFFORT } else { PriorityClass::default() };
-    let mut assumed = Vec::new();
     let product = each.scaled(iterations);
     if product.0.abs_diff(duration.0) > ROUNDING.0 {
         let what = "iterations times iteration_time is not the duration; the duration counts";
-        assumed.push(row.problem(Key::Duration, what));
+        remarks.push(row.assumed(Key::Duration, what));
     }
     let truth = Truth::iterating(duration, iterations, gpus);
     Ok(Draft {
         name: Some(name),
         model: row.text(Key::Model),
         goals: Goals { class, ..Goals::default() },
-        assumed,
+        remarks,
         ..Draft::plain(submitted, Parallelism::gang(gpus), truth)
     })
 }

@@ -1,17 +1,16 @@
 //! Sia's list of Philly jobs (SOSP 2023 artifact): `timestamp,duration,num_gpus,gpu_time,cluster`.
 //!
-//! Times are wall times of the US Pacific zone without the zone. They are taken as they stand, so the change
-//! from summer time on 5 November 2017 is one hour off. Statuses are not in the file: every job is taken to
-//! complete. `gpu_time` is duration times GPUs in every row and is not read.
+//! Times are wall times of the US Pacific zone without the zone (so says the README of the Philly traces), across the
+//! end of summer time on 5 November 2017. Statuses are not in the file: every job is taken to complete. `gpu_time` is duration times GPUs in every row and is not read.
 
-use jiff::civil::{DateTime, date};
-use trainyard_sched::model::{Parallelism, Time};
+use trainyard_sched::model::Parallelism;
 
 use super::error::TraceError;
-use super::fields::{Header, Problem, Record, Splitter, duration_s, gpu_count};
+use super::fields::{Header, Problem, Record, Splitter, gpu_count};
 use super::import::{Draft, Import};
 use super::lines::Lines;
-use super::{Column, Format, header_has};
+use super::wall::Clock;
+use super::{Column, Format, Repairs, header_has};
 use crate::truth::Truth;
 
 /// The entry of the table of formats.
@@ -28,7 +27,7 @@ pub(crate) const FORMAT: Format = Format {
         Column { name: "gpu_time", meaning: "GPU-seconds; not read" },
         Column { name: "cluster", meaning: "virtual cluster; becomes the tenant" },
     ],
-    detect: |head| header_has(head, &["timestamp", "duration", "num_gpus", "cluster"]),
+    detect: |head| header_has(head.line, &["timestamp", "duration", "num_gpus", "cluster"]),
     read,
 };
 
@@ -49,40 +48,36 @@ fn read(lines: &mut Lines<'_>, import: &mut Import<'_>) -> Result<(), TraceError
         gpus: header.need(lines, "num_gpus")?,
         cluster: header.need(lines, "cluster")?,
     };
-    import.start_at_first_arrival();
-    import.assume("timestamps are wall times without a zone; they are taken as they stand, across the change from summer time too");
+    let clock = import.clock("America/Los_Angeles")?;
+    let repairs = import.options.repairs;
     import.assume("the file does not say which jobs failed or were killed; all are taken to complete");
     let mut splitter = Splitter::default();
     while let Some(line) = lines.next()? {
         let row = line.text().and_then(|text| splitter.split(text, b','));
-        let draft = row.and_then(|record| draft(&record, &columns));
+        let draft = row.and_then(|record| draft(&record, &columns, &clock, repairs));
         import.row(line.number, line.bytes, draft);
     }
     Ok(())
 }
 
-fn draft<'a>(record: &Record<'a>, columns: &Columns) -> Result<Draft<'a>, Problem> {
+fn draft<'a>(
+    record: &Record<'a>,
+    columns: &Columns,
+    clock: &Clock,
+    repairs: Repairs,
+) -> Result<Draft<'a>, Problem> {
     record.expect(columns.count)?;
-    let submitted = wall_time("timestamp", record.get(columns.timestamp))?;
-    let duration = duration_s("duration", record.get(columns.duration))?;
+    let mut remarks = Vec::new();
+    let submitted = clock.read("timestamp", record.get(columns.timestamp), &mut remarks)?;
+    let duration = repairs.duration_s("duration", record.get(columns.duration), &mut remarks)?;
     let gpus = gpu_count("num_gpus", record.get(columns.gpus))?;
     let draft = Draft::plain(submitted, Parallelism::gang(gpus), Truth::lasting(duration, gpus));
-    Ok(Draft { tenant: record.get(columns.cluster), ..draft })
-}
-
-/// Microseconds since the year 1970 on the same wall clock.
-fn wall_time(field: &str, value: &str) -> Result<Time, Problem> {
-    let not_a_time = || Problem::new(format!("{field} is not a time like 2017-10-09 07:01:55"), field, value);
-    let time: DateTime = value.parse().map_err(|_| not_a_time())?;
-    let since = time.duration_since(date(1970, 1, 1).at(0, 0, 0, 0)).as_micros();
-    u64::try_from(since)
-        .map(Time)
-        .map_err(|_| Problem::new(format!("{field} is before the year 1970"), field, value))
+    Ok(Draft { tenant: record.get(columns.cluster), remarks, ..draft })
 }
 
 #[cfg(test)]
 mod tests {
-    use trainyard_sched::model::Span;
+    use trainyard_sched::model::{Span, Time};
 
     use super::*;
     use crate::trace::{Options, read_from};
@@ -101,6 +96,24 @@ mod tests {
         assert_eq!(&*read.tenants.get(read.jobs[0].0.tenant).unwrap().name, "6214e9");
         assert_eq!((read.report.rows, read.report.kept), (2, 2));
         assert!(read.report.findings.iter().any(|f| f.done == Done::Noted && f.what.contains("sorted")));
+    }
+
+    #[test]
+    fn an_hour_that_is_gone_through_twice_counts_twice() {
+        let text = format!(
+            "{GOOD}2017-11-05 00:30:00,5,1,5,a\n2017-11-05 01:30:00,5,1,5,a\n2017-11-05 02:30:00,5,1,5,a\n"
+        );
+        let read = read_from("philly.csv", text.as_bytes(), &Options::default()).unwrap();
+        let apart = |i: usize| read.jobs[i].0.submitted.since(read.jobs[i - 1].0.submitted);
+        assert_eq!((apart(3), apart(4)), (Span::from_secs(3600), Span::from_secs(2 * 3600)));
+        let odd = read.report.findings.iter().find(|f| f.what.contains("occurs twice")).unwrap();
+        assert_eq!(odd.examples, ["philly.csv:5: timestamp 2017-11-05 01:30:00"]);
+        assert_eq!(read.report.zone.as_deref(), Some("America/Los_Angeles"));
+        let first = read.report.first_arrival.as_deref();
+        assert_eq!(first, Some("2017-10-09T06:13:03-07:00[America/Los_Angeles]"));
+        let options = Options { zone: Some("UTC".to_owned()), ..Options::default() };
+        let read = read_from("philly.csv", text.as_bytes(), &options).unwrap();
+        assert_eq!(read.jobs[4].0.submitted.since(read.jobs[3].0.submitted), Span::from_secs(3600));
     }
 
     #[test]

@@ -14,63 +14,46 @@ use std::collections::BTreeMap;
 
 use trainyard_sched::model::{MoveCost, Parallelism, Span};
 
+use super::Format;
 use super::error::TraceError;
-use super::fields::{Header, Problem, Record, Splitter, gpu_count, time_s, whole};
+use super::fields::{Problem, gpu_count, time_s, whole};
 use super::import::{Draft, Import};
 use super::lines::Lines;
-use super::{Column, Format, header_has};
+use super::rows::{Row, columns};
 use crate::truth::{Ending, Speed, Truth};
 
 const DURATIONS: &str = include_str!("sia_durations.csv");
+
+columns! {
+    need {
+        Name "name" "the job's id";
+        Submit "time" "submission in seconds";
+        Application "application" "what it trains";
+        Replicas "num_replicas" "GPUs of the gang";
+        Batch "batch_size" "samples of one iteration over all GPUs";
+    }
+    may {}
+    unread {}
+}
 
 /// The entry of the table of formats.
 pub(crate) const FORMAT: Format = Format {
     name: "sia-workload",
     title: "workload of Sia's artifact, with lengths from its profiles on T4",
-    columns: &[
-        Column { name: "name", meaning: "the job's id" },
-        Column { name: "time", meaning: "submission in seconds" },
-        Column { name: "application", meaning: "what it trains" },
-        Column { name: "num_replicas", meaning: "GPUs of the gang" },
-        Column { name: "batch_size", meaning: "samples of one iteration over all GPUs" },
-    ],
-    detect: |head| header_has(head, &["name", "time", "application", "num_replicas", "batch_size"]),
+    columns: TABLE.columns,
+    detect: |head| TABLE.fits(head),
     read,
 };
-
-struct Columns {
-    count: usize,
-    name: usize,
-    time: usize,
-    application: usize,
-    replicas: usize,
-    batch: usize,
-}
 
 /// Iterations and the time of one, by application, replicas and batch.
 type Durations<'a> = BTreeMap<(&'a str, u32, u32), (f64, Span)>;
 
 fn read(lines: &mut Lines<'_>, import: &mut Import<'_>) -> Result<(), TraceError> {
-    let header = Header::read(lines)?;
-    let columns = Columns {
-        count: header.len(),
-        name: header.need(lines, "name")?,
-        time: header.need(lines, "time")?,
-        application: header.need(lines, "application")?,
-        replicas: header.need(lines, "num_replicas")?,
-        batch: header.need(lines, "batch_size")?,
-    };
     import.assume(
         "rows have no length; it is taken from the artifact's profiles on T4 with the batch size fixed",
     );
     let durations = durations();
-    let mut splitter = Splitter::default();
-    while let Some(line) = lines.next()? {
-        let row = line.text().and_then(|text| splitter.split(text, b','));
-        let draft = row.and_then(|record| draft(&record, &columns, &durations));
-        import.row(line.number, line.bytes, draft);
-    }
-    Ok(())
+    TABLE.read(lines, import, |row| draft(row, &durations))
 }
 
 /// The built-in table; a row that is not understood is left out, and a test counts them.
@@ -85,20 +68,12 @@ fn durations() -> Durations<'static> {
     DURATIONS.lines().skip(1).filter_map(row).collect()
 }
 
-fn draft<'a>(
-    record: &Record<'a>,
-    columns: &Columns,
-    durations: &Durations<'_>,
-) -> Result<Draft<'a>, Problem> {
-    record.expect(columns.count)?;
-    let name = record.get(columns.name);
-    if name.is_empty() {
-        return Err(Problem::new("name is missing", "name", "(empty)"));
-    }
-    let submitted = time_s("time", record.get(columns.time))?;
-    let application = record.get(columns.application);
-    let replicas = gpu_count("num_replicas", record.get(columns.replicas))?;
-    let batch = whole("batch_size", record.get(columns.batch), 1.0, f64::from(u32::MAX))? as u32;
+fn draft<'a>(row: &Row<'a, '_>, durations: &Durations<'_>) -> Result<Draft<'a>, Problem> {
+    let name = row.filled(Key::Name)?;
+    let submitted = row.read(Key::Submit, time_s)?;
+    let application = row.text(Key::Application);
+    let replicas = row.read(Key::Replicas, gpu_count)?;
+    let batch = row.read(Key::Batch, |field, value| whole(field, value, 1.0, f64::from(u32::MAX)))? as u32;
     let Some((iterations, iteration)) = durations.get(&(application, replicas, batch)) else {
         let value = format!("{application} with {replicas} replicas and batch {batch}");
         return Err(Problem::new("the profiles give no length for the job", "application", &value));

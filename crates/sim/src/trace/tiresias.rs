@@ -7,76 +7,57 @@
 use trainyard_sched::model::Parallelism;
 
 use super::error::TraceError;
-use super::fields::{Header, Problem, Record, Splitter, duration_s, gpu_count, time_s};
+use super::fields::{Problem, duration_s, gpu_count, time_s};
 use super::import::{Draft, Import};
 use super::lines::Lines;
-use super::{Column, Format, header_has, header_names};
+use super::rows::{Row, columns};
+use super::{Format, header_names};
 use crate::truth::Truth;
+
+columns! {
+    need {
+        JobId "job_id" "the job's id";
+        Gpus "num_gpu" "GPUs of the gang";
+        Submit "submit_time" "submission in seconds";
+        Duration "duration" "run time in seconds";
+    }
+    may {
+        Model "model_name" "what it trains";
+    }
+    unread {
+        "iterations" "the duration counts";
+        "interval" "seconds to the next job";
+        "start_time" "older files";
+        "model_size" "older files";
+        "aggr_interval" "older files";
+        "model_scale" "older files";
+    }
+}
 
 /// The entry of the table of formats.
 pub(crate) const FORMAT: Format = Format {
     name: "tiresias",
     title: "job list of the Tiresias simulator",
-    columns: &[
-        Column { name: "job_id", meaning: "the job's id" },
-        Column { name: "num_gpu", meaning: "GPUs of the gang" },
-        Column { name: "submit_time", meaning: "submission in seconds" },
-        Column { name: "duration", meaning: "run time in seconds" },
-        Column { name: "model_name", meaning: "what it trains; optional" },
-        Column { name: "iterations", meaning: "not read: the duration counts" },
-        Column { name: "interval", meaning: "seconds to the next job; not read" },
-        Column { name: "start_time", meaning: "older files; not read" },
-        Column { name: "model_size", meaning: "older files; not read" },
-        Column { name: "aggr_interval", meaning: "older files; not read" },
-        Column { name: "model_scale", meaning: "older files; not read" },
-    ],
+    columns: TABLE.columns,
     detect: |head| {
-        let known = |name: String| FORMAT.columns.iter().any(|column| column.name == name);
-        header_has(head, &["job_id", "num_gpu", "submit_time", "duration"]) && header_names(head).all(known)
+        let known = |name: String| TABLE.columns.iter().any(|column| column.name == name);
+        TABLE.fits(head) && header_names(head.line).all(known)
     },
     read,
 };
 
-struct Columns {
-    count: usize,
-    job_id: usize,
-    gpus: usize,
-    submitted: usize,
-    duration: usize,
-    model: Option<usize>,
-}
-
 fn read(lines: &mut Lines<'_>, import: &mut Import<'_>) -> Result<(), TraceError> {
-    let header = Header::read(lines)?;
-    let columns = Columns {
-        count: header.len(),
-        job_id: header.need(lines, "job_id")?,
-        gpus: header.need(lines, "num_gpu")?,
-        submitted: header.need(lines, "submit_time")?,
-        duration: header.need(lines, "duration")?,
-        model: header.find("model_name"),
-    };
-    let mut splitter = Splitter::default();
-    while let Some(line) = lines.next()? {
-        let row = line.text().and_then(|text| splitter.split(text, b','));
-        let draft = row.and_then(|record| draft(&record, &columns));
-        import.row(line.number, line.bytes, draft);
-    }
-    Ok(())
+    TABLE.read(lines, import, draft)
 }
 
-fn draft<'a>(record: &Record<'a>, columns: &Columns) -> Result<Draft<'a>, Problem> {
-    record.expect(columns.count)?;
-    let name = record.get(columns.job_id);
-    if name.is_empty() {
-        return Err(Problem::new("job_id is missing", "job_id", "(empty)"));
-    }
-    let gpus = gpu_count("num_gpu", record.get(columns.gpus))?;
-    let submitted = time_s("submit_time", record.get(columns.submitted))?;
-    let duration = duration_s("duration", record.get(columns.duration))?;
-    let model = columns.model.map_or("", |column| record.get(column));
+fn draft<'a>(row: &Row<'a, '_>) -> Result<Draft<'a>, Problem> {
+    let name = row.filled(Key::JobId)?;
+    let gpus = row.read(Key::Gpus, gpu_count)?;
+    let submitted = row.read(Key::Submit, time_s)?;
+    let mut remarks = Vec::new();
+    let duration = row.duration(Key::Duration, duration_s, &mut remarks)?;
     let plain = Draft::plain(submitted, Parallelism::gang(gpus), Truth::lasting(duration, gpus));
-    Ok(Draft { name: Some(name), model, ..plain })
+    Ok(Draft { name: Some(name), model: row.text(Key::Model), remarks, ..plain })
 }
 
 #[cfg(test)]

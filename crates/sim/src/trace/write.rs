@@ -4,8 +4,8 @@ use std::io::Write;
 
 use trainyard_sched::model::{GPU, Goals, GpuTypeSet, Job, MoveCost, Parallelism, Span, Topology, Wanted};
 
-use super::native::COLUMNS;
-use crate::truth::{Ending, Speed, Truth};
+use super::native::{COLUMNS, ENDINGS};
+use crate::truth::{Speed, Truth};
 use crate::workload::Workload;
 
 const BYTES_PER_GB: f64 = 1e9;
@@ -62,12 +62,18 @@ fn fields(workload: &Workload, job: &Job, truth: &Truth) -> Result<[String; COLU
     if shape.server.is_some() {
         return Err("it has parameter servers");
     }
-    if shape.worker.network_bytes_per_s > 0 || shape.worker.gpu_milli > GPU {
-        return Err("a worker needs network, or more than one GPU");
+    if shape.worker.network_bytes_per_s > 0 {
+        return Err("a worker needs network");
     }
-    let gpus = if shape.worker.gpu_milli == 0 { 0 } else { workers };
-    let share =
-        if gpus == 0 || shape.worker.gpu_milli == GPU { 1.0 } else { shape.worker.gpu_milli as f64 / 1e3 };
+    let each = shape.worker.gpu_milli;
+    if each > GPU && !each.is_multiple_of(GPU) {
+        return Err("a worker needs a part of a GPU besides whole ones");
+    }
+    // GPUs in the columns are those of all workers; a job without GPUs counts its workers.
+    let per_worker = each.div_ceil(GPU).max(1);
+    let gpus = if each == 0 { 0 } else { u64::from(workers) * per_worker };
+    let usual_workers = gpus.max(1);
+    let share = if each == 0 || each >= GPU { 1.0 } else { each as f64 / 1e3 };
     let unless = |standard: bool, text: String| if standard { String::new() } else { text };
     let seconds = |span: Span| span.as_secs_f64().to_string();
     // Nobody said that moving costs nothing; left empty, the run that reads the trace may say what it costs.
@@ -75,12 +81,12 @@ fn fields(workload: &Workload, job: &Job, truth: &Truth) -> Result<[String; COLU
     let tenant = workload.tenants.get(job.tenant).map_or("", |tenant| &tenant.name);
     let model = job.model.and_then(|model| workload.models.get(model.index()));
     let honest = iteration.scaled(truth.iterations);
-    let claimed = job.declared.iterations.map(|count| iteration.scaled(count)).filter(|span| *span != honest);
-    let status = match truth.ending {
-        Ending::Completed => "completed",
-        Ending::Failed => "failed",
-        Ending::Killed => "killed",
-    };
+    let limit = job.declared.limit;
+    let claimed = job.declared.iterations.map(|count| iteration.scaled(count));
+    // With a limit, an empty field means that nothing else is declared.
+    let claimed = claimed.filter(|span| *span != honest || limit.is_some());
+    let status = ENDINGS.iter().find(|(_, ending)| *ending == truth.ending).map_or("", |(word, _)| word);
+    let range = |count: u32| (u64::from(count) * per_worker).to_string();
     Ok([
         job.name.to_string(),
         job.submitted.as_secs_f64().to_string(),
@@ -88,11 +94,12 @@ fn fields(workload: &Workload, job: &Job, truth: &Truth) -> Result<[String; COLU
         gpus.to_string(),
         tenant.to_owned(),
         gpu_types(workload, job.wanted)?,
+        unless(u64::from(workers) == usual_workers, workers.to_string()),
         unless(shape.worker.cpu_milli == 0, (shape.worker.cpu_milli as f64 / 1e3).to_string()),
         unless(shape.worker.memory_bytes == 0, (shape.worker.memory_bytes as f64 / BYTES_PER_GB).to_string()),
         unless(share == 1.0, share.to_string()),
-        unless(shape.workers.min == workers, shape.workers.min.to_string()),
-        unless(shape.workers.max == workers, shape.workers.max.to_string()),
+        unless(shape.workers.min == workers, range(shape.workers.min)),
+        unless(shape.workers.max == workers, range(shape.workers.max)),
         unless(job.wanted.topology == Topology::Anywhere, "true".to_owned()),
         unless(job.goals.class.0 == 0, job.goals.class.0.to_string()),
         unless(job.goals.weight == 1.0, job.goals.weight.to_string()),
@@ -103,6 +110,7 @@ fn fields(workload: &Workload, job: &Job, truth: &Truth) -> Result<[String; COLU
         unless(free_to_move, seconds(truth.move_cost.load)),
         truth.move_cost.checkpoint_every.map_or_else(String::new, seconds),
         claimed.map_or_else(String::new, seconds),
+        limit.map_or_else(String::new, seconds),
     ])
 }
 
@@ -174,9 +182,11 @@ mod tests {
     #[test]
     fn every_column_survives_the_round_trip() {
         let text = "job_id,submit_s,duration_s,gpus,tenant,gpu_types,cpus,memory_gb,gpu_share,min_gpus,max_gpus,\
-            same_node,class,weight,deadline_s,model,status,save_s,load_s,checkpoint_every_s,declared_s\n\
-            \"a,\"\"x\",0.000001,60.25,4,t,v100|p100,2.5,16.5,,2,8,true,-3,0.5,100,bert,failed,5,7,600,90\n\
-            b,1,9,1,u,p100,,,0.25,,,,,,,,killed,,,,\nc,2,9,0,t,,4,,,,,,,,,,,,,,\n";
+            same_node,class,weight,deadline_s,model,status,save_s,load_s,checkpoint_every_s,declared_s,limit_s,workers\n\
+            \"a,\"\"x\",0.000001,60.25,4,t,v100|p100,2.5,16.5,,2,8,true,-3,0.5,100,bert,failed,5,7,600,90,,\n\
+            b,1,9,1,u,p100,,,0.25,,,,,,,,killed,,,,,,\nc,2,9,0,t,,4,,,,,,,,,,,,,,,,\n\
+            d,3,9,0,t,,1,2,,,,,,,,,censored,,,,,3600,128\ne,4,9,6,t,,,,0.5,3,12,,,,,,,,,,9,60,\n\
+            f,5,9,16,t,,32,,,8,24,,,,,,,,,,,,2\n";
         let workload = read_from("own.csv", text.as_bytes(), &Options::default()).unwrap();
         let back = round_trip(&workload);
         assert_eq!(back.jobs, workload.jobs);

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 /// A public file or folder, or `None` with the reason printed.
-pub fn public(path: &str) -> Option<PathBuf> {
+pub(crate) fn public(path: &str) -> Option<PathBuf> {
     let found = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data").join(path);
     if found.exists() {
         return Some(found);
@@ -14,7 +14,7 @@ pub fn public(path: &str) -> Option<PathBuf> {
 }
 
 /// All files below a folder whose name ends like this, in order.
-pub fn files(folder: &Path, end: &str) -> Vec<PathBuf> {
+pub(crate) fn files(folder: &Path, end: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

@@ -1,6 +1,6 @@
 //! The native format as CSV: a header of known columns in any order, then one row a job.
 
-use super::super::error::{TraceError, nearest};
+use super::super::error::{TraceError, nearest, shortened};
 use super::super::fields::{Header, Splitter};
 use super::super::import::Import;
 use super::super::lines::Lines;
@@ -12,7 +12,7 @@ pub(crate) const FORMAT: Format = Format {
     name: "native",
     title: "Trainyard's own CSV",
     columns: COLUMNS,
-    detect: |head| header_has(head, &["job_id", "submit_s"]),
+    detect: |head| header_has(head.line, &["job_id", "submit_s"]),
     read,
 };
 
@@ -23,7 +23,7 @@ fn read(lines: &mut Lines<'_>, import: &mut Import<'_>) -> Result<(), TraceError
         return Err(TraceError::UnknownColumn {
             file: lines.file().to_owned(),
             line: header.line(),
-            column: column.clone(),
+            column: shortened(column, 60),
             hint: nearest(column, COLUMNS.iter().map(|column| column.name)),
         });
     }
@@ -80,7 +80,7 @@ mod tests {
     #[test]
     fn every_column_finds_its_place() {
         let header: Vec<&str> = COLUMNS.iter().map(|column| column.name).collect();
-        let row = "j,1,60,4,team,v100|p100|v100,2.5,16,1,2,8,true,-3,0.5,100,bert,failed,5,7,600,90";
+        let row = "j,1,60,4,team,v100|p100|v100,4,2.5,16,1,2,8,true,-3,0.5,100,bert,failed,5,7,600,90,7200";
         let (job, truth) = only(&format!("{}\n{row}\n", header.join(",")));
         let memory_bytes = 16_000_000_000;
         let worker = Resources { cpu_milli: 2500, memory_bytes, ..Resources::gpus(1) };
@@ -96,6 +96,34 @@ mod tests {
         assert_eq!((truth.ending, truth.iterations), (Ending::Failed, 60.0));
         // 90 s are claimed on 4 GPUs; the smallest gang of 2 takes twice as long.
         assert_eq!(job.declared.duration(), Some(Span::from_secs(180)));
+        assert_eq!(job.declared.limit, Some(Span::from_secs(7200)));
+    }
+
+    #[test]
+    fn workers_may_have_several_gpus_a_part_of_one_or_none() {
+        let head = "job_id,submit_s,duration_s,gpus,workers,cpus,gpu_share,min_gpus,max_gpus";
+        let rows = "pods,0,9,16,2,,,8,24\nshares,0,9,3,,,0.5,,\nfarm,0,9,0,128,1,,64,\n";
+        let read = read_text(&format!("{head}\n{rows}")).unwrap();
+        let shape = |i: usize| read.jobs[i].0.shape.data_parallel().unwrap().clone();
+        let workers = |min, max| WorkerRange { min, max };
+        assert_eq!((shape(0).workers, shape(0).worker), (workers(1, 3), Resources::gpus(8)));
+        let half = Resources { gpu_milli: 500, ..Resources::NONE };
+        assert_eq!((shape(1).workers, shape(1).worker), (workers(3, 3), half));
+        assert_eq!((shape(2).workers, shape(2).worker), (workers(64, 128), Resources::cpus(1)));
+        for odd in
+            ["a,0,9,3,2,,,,", "b,0,9,16,2,,0.5,,", "c,0,9,16,2,,,4,", "d,0,9,16,2,,,,20", "e,0,9,0,2,,,,"]
+        {
+            assert!(read_text(&format!("{head}\n{odd}\n")).is_err(), "{odd}");
+        }
+    }
+
+    #[test]
+    fn a_limit_alone_is_all_that_is_declared() {
+        let text = "job_id,submit_s,duration_s,gpus,limit_s,declared_s\na,0,60,1,3600,\nb,0,60,1,3600,50\nc,0,60,1,,\n";
+        let read = read_text(text).unwrap();
+        let declared = |i: usize| read.jobs[i].0.declared.duration();
+        assert_eq!([declared(0), declared(1), declared(2)], [3600, 50, 60].map(|s| Some(Span::from_secs(s))));
+        assert_eq!(read.jobs[0].0.declared.iterations, None);
     }
 
     #[test]
@@ -128,7 +156,7 @@ mod tests {
             "c,0,9,1e309,,,,",
             "d,0,9,NaN,,,,",
             "e,0,9,0,,,,",
-            "f,0,9,2,,0.5,,",
+            "f,0,9,2,,0.0005,,",
             "g,0,9,4,,,8,",
             "h,0,9,4,,,,2",
             "i,0,9,1,,1.5,,",
@@ -152,7 +180,7 @@ mod tests {
         let options = Options { gpu_types: vec!["h100".into(), "k80".into()], ..Options::default() };
         let text = "job_id,submit_s,duration_s,gpus,gpu_types\na,0,9,1,K80\nb,0,9,1,h900\n";
         let error = read_from("own.csv", text.as_bytes(), &options).unwrap_err();
-        let told = "own.csv:3: gpu_types `h900`: the cluster has no `h900`; did you mean `h100`?";
+        let told = "own.csv:3: gpu_types `h900`: the cluster has no `h900`, and no --map renames it; did you mean `h100`?";
         assert_eq!(error.to_string(), told);
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::super::Format;
-use super::super::error::{TraceError, nearest};
+use super::super::error::{TraceError, nearest, shortened};
 use super::super::fields::Problem;
 use super::super::import::Import;
 use super::super::lines::Lines;
@@ -16,7 +16,8 @@ pub(crate) const FORMAT: Format = Format {
     name: "native-json",
     title: "Trainyard's own format, one JSON object a line",
     columns: COLUMNS,
-    detect: |head| head.trim_start().starts_with('{'),
+    // An object that goes on in the next line is part of a document and not a row.
+    detect: |head| head.line.trim_start().starts_with('{') && !matches!(head.line.trim_end(), "{" | "{}"),
     read,
 };
 
@@ -34,7 +35,7 @@ fn read(lines: &mut Lines<'_>, import: &mut Import<'_>) -> Result<(), TraceError
                 return Err(TraceError::UnknownColumn {
                     file,
                     line: line.number,
-                    column: key.clone(),
+                    column: shortened(key, 60),
                     hint: nearest(key, COLUMNS.iter().map(|column| column.name)),
                 });
             };

@@ -15,8 +15,11 @@ pub(crate) use csv::FORMAT as CSV;
 pub(crate) use json::FORMAT as JSON;
 
 use super::Column;
+use super::Repairs;
 use super::error::TraceError;
-use super::fields::{GPU_LIMIT, Problem, duration_s, gpu_count, number_within, span_s, time_s, whole};
+use super::fields::{
+    GPU_LIMIT, Problem, Remark, duration_s, gpu_count, number_within, span_s, time_s, whole,
+};
 use super::import::{Draft, Import};
 use crate::truth::{Ending, Truth};
 
@@ -37,12 +40,13 @@ columns! {
     JobId "job_id" "the job's id, any text; required";
     Submit "submit_s" "submission in seconds from the start of the trace; required";
     Duration "duration_s" "run time in seconds on `gpus` GPUs; required";
-    Gpus "gpus" "GPUs, one for each worker; 0 for a job without GPU, which then needs `cpus`; required";
+    Gpus "gpus" "GPUs of the gang; 0 for a job without GPU, which then needs `cpus`; required";
     Tenant "tenant" "who owns it; default `default`";
     GpuTypes "gpu_types" "acceptable GPU types as `a|b`, a set; default any";
+    Workers "workers" "into how many equal workers the gang is cut, each on one node; default one for each GPU, or one without GPU";
     Cpus "cpus" "CPU cores of each worker; default 0";
     Memory "memory_gb" "main memory of each worker in GB (1e9 bytes); default 0";
-    Share "gpu_share" "part of one device, above 0 and up to 1, for jobs of one GPU; default 1";
+    Share "gpu_share" "part of one device that each worker needs, above 0 and up to 1, if it has one GPU; default 1";
     MinGpus "min_gpus" "the fewest GPUs with which it can run; default `gpus`";
     MaxGpus "max_gpus" "the most GPUs that are of use, speed in proportion; default `gpus`";
     SameNode "same_node" "`true` if all workers must be on one node; default `false`";
@@ -50,12 +54,21 @@ columns! {
     Weight "weight" "weight among the jobs of its tenant, from 0 upwards; default 1";
     Deadline "deadline_s" "when it should be done, in seconds from the start of the trace; default none";
     Model "model" "what it trains; default unknown";
-    Status "status" "how it ends: `completed`, `failed` or `killed`; default `completed`";
+    Status "status" "how it ends: `completed`, `failed`, `killed`, or `censored` if it was still running when the trace ended; default `completed`";
     Save "save_s" "seconds from the order to stop until its GPUs are free; default as the run says";
     Load "load_s" "seconds from a start to the first new iteration; default as the run says";
     Checkpoint "checkpoint_every_s" "seconds between its own checkpoints; default as the run says";
-    Declared "declared_s" "the run time on `gpus` GPUs that its owner claims; default as the run says";
+    Declared "declared_s" "the run time on `gpus` GPUs that its owner claims; default as the run says, or nothing if `limit_s` is given";
+    Limit "limit_s" "the run time that its owner asked for, as a limit; default none";
 }
+
+/// The words for endings.
+pub(crate) const ENDINGS: [(&str, Ending); 4] = [
+    ("completed", Ending::Completed),
+    ("failed", Ending::Failed),
+    ("killed", Ending::Killed),
+    ("censored", Ending::Censored),
+];
 
 /// The first columns are required.
 pub(crate) const REQUIRED: usize = 4;
@@ -104,16 +117,8 @@ fn take(
         "" => GpuTypeSet::ALL,
         words => import.gpu_types(line, words)?,
     };
-    let standard = import.options.move_cost;
-    let (ending, unknown) = ending(texts.get(Key::Status).1);
-    let draft = draft(&texts, gpu_types, standard, ending);
-    let kept = draft.is_ok();
-    import.row(line, bytes, draft);
-    if kept && unknown {
-        let (name, text) = texts.get(Key::Status);
-        let problem = Problem::new("the status is unknown; the job is taken to complete", name, text);
-        import.assume_of_row(line, problem);
-    }
+    let (standard, repairs) = (import.options.move_cost, import.options.repairs);
+    import.row(line, bytes, draft(&texts, gpu_types, standard, repairs));
     Ok(())
 }
 
@@ -121,15 +126,19 @@ fn draft<'a>(
     texts: &Texts<'a>,
     gpu_types: GpuTypeSet,
     standard: MoveCost,
-    ending: Ending,
+    repairs: Repairs,
 ) -> Result<Draft<'a>, Problem> {
+    let mut remarks = Vec::new();
     let (field, name) = texts.get(Key::JobId);
     if name.is_empty() {
         return Err(Problem::new("job_id is missing", field, "(empty)"));
     }
     let submitted = texts.required(Key::Submit, time_s)?;
-    let duration = texts.required(Key::Duration, duration_s)?;
+    let (field, text) = texts.get(Key::Duration);
+    let duration = repairs.duration_s(field, text, &mut remarks)?;
     let (workers, range, worker) = demand(texts)?;
+    let (field, text) = texts.get(Key::Status);
+    let ending = ending(field, text, &mut remarks);
     let same_node = texts.optional(Key::SameNode, truth_value)?.unwrap_or(false);
     let topology = if same_node { Topology::SameNode } else { Topology::Anywhere };
     let class = texts.optional(Key::Class, |field, text| whole(field, text, -32_768.0, 32_767.0))?;
@@ -140,11 +149,13 @@ fn draft<'a>(
         deadline: texts.optional(Key::Deadline, time_s)?,
         ..Goals::default()
     };
+    let claimed = texts.optional(Key::Declared, duration_s)?;
+    let limit = texts.optional(Key::Limit, duration_s)?;
     let iteration = Span::from_secs(1).scaled(f64::from(workers) / f64::from(range.min));
-    let declared = texts.optional(Key::Declared, duration_s)?.map(|claimed| Declared {
-        iterations: Some(claimed.as_secs_f64()),
-        iteration: Some(iteration),
-        limit: None,
+    let declared = (claimed.is_some() || limit.is_some()).then(|| Declared {
+        iterations: claimed.map(|claimed| claimed.as_secs_f64()),
+        iteration: claimed.map(|_| iteration),
+        limit,
     });
     let truth = Truth { ending, ..Truth::lasting(duration, workers) };
     Ok(Draft {
@@ -155,6 +166,7 @@ fn draft<'a>(
         goals,
         declared,
         move_cost: move_cost(texts, standard)?,
+        remarks,
         ..Draft::plain(submitted, Parallelism::elastic(range, worker), truth)
     })
 }
@@ -165,28 +177,42 @@ fn demand(texts: &Texts<'_>) -> Result<(u32, WorkerRange, Resources), Problem> {
     let cpus = texts.optional(Key::Cpus, |field, text| number_within(field, text, 0.0, 1e6))?;
     let memory = texts.optional(Key::Memory, |field, text| number_within(field, text, 0.0, 1e9))?;
     let share = texts.optional(Key::Share, |field, text| number_within(field, text, 0.001, 1.0))?;
+    let workers = texts.optional(Key::Workers, gpu_count)?.unwrap_or(gpus.max(1));
+    let (gpus_field, gpus_text) = texts.get(Key::Gpus);
+    if !gpus.is_multiple_of(workers) {
+        let what = "gpus cannot be shared out equally among the workers";
+        return Err(Problem::new(what, gpus_field, &format!("{gpus_text} for {workers} workers")));
+    }
+    let each = gpus / workers;
     let milli = |amount: f64| (amount * GPU as f64).round() as u64;
-    let gpu_milli = if gpus == 0 { 0 } else { share.map_or(GPU, milli) };
+    let gpu_milli = match each {
+        0 => 0,
+        1 => share.map_or(GPU, milli),
+        _ => u64::from(each) * GPU,
+    };
     let worker = Resources {
         gpu_milli,
         cpu_milli: cpus.map_or(0, milli),
         memory_bytes: memory.map_or(0, |amount| (amount * BYTES_PER_GB).round() as u64),
         network_bytes_per_s: 0,
     };
-    let (gpus_field, gpus_text) = texts.get(Key::Gpus);
     if gpus == 0 && worker.cpu_milli == 0 {
         return Err(Problem::new("a job without GPUs needs cpus", gpus_field, gpus_text));
     }
-    let workers = gpus.max(1);
-    let min = texts.optional(Key::MinGpus, gpu_count)?.unwrap_or(workers);
-    let max = texts.optional(Key::MaxGpus, gpu_count)?.unwrap_or(workers);
+    if each > 1 && share.is_some_and(|share| share < 1.0) {
+        return Err(Problem::new("a worker has either several GPUs or a part of one", gpus_field, gpus_text));
+    }
+    let range = |key| -> Result<u32, Problem> {
+        let Some(least) = texts.optional(key, gpu_count)? else { return Ok(workers) };
+        let (field, text) = texts.get(key);
+        let odd = || Problem::new(format!("{field} is no multiple of the GPUs of a worker"), field, text);
+        // A job without GPUs counts its workers.
+        least.is_multiple_of(each.max(1)).then(|| least / each.max(1)).ok_or_else(odd)
+    };
+    let (min, max) = (range(Key::MinGpus)?, range(Key::MaxGpus)?);
     if !(min <= workers && workers <= max) {
         let value = format!("{min}..{max} around gpus {gpus}");
         return Err(Problem::new("gpus is not between min_gpus and max_gpus", "min_gpus..max_gpus", &value));
-    }
-    if gpu_milli < GPU && max > 1 {
-        let what = "a job with a part of a device, or none, has one worker";
-        return Err(Problem::new(what, gpus_field, gpus_text));
     }
     Ok((workers, WorkerRange { min, max }, worker))
 }
@@ -207,11 +233,19 @@ fn move_cost(texts: &Texts<'_>, standard: MoveCost) -> Result<Option<MoveCost>, 
     }))
 }
 
-/// The ending, and whether the word for it is unknown.
-fn ending(text: &str) -> (Ending, bool) {
-    let known = [("completed", Ending::Completed), ("failed", Ending::Failed), ("killed", Ending::Killed)];
-    let found = known.into_iter().find(|(word, _)| text.eq_ignore_ascii_case(word));
-    found.map_or((Ending::Completed, !text.is_empty()), |(_, ending)| (ending, false))
+/// How the job ends; of an unknown word it is told that completion is assumed.
+fn ending(field: &str, text: &str, remarks: &mut Vec<Remark>) -> Ending {
+    if text.is_empty() {
+        return Ending::Completed;
+    }
+    let known = ENDINGS.into_iter().find(|(word, _)| text.eq_ignore_ascii_case(word));
+    known.map_or_else(
+        || {
+            remarks.push(Remark::assumed("the status is unknown; the job is taken to complete", field, text));
+            Ending::Completed
+        },
+        |(_, ending)| ending,
+    )
 }
 
 fn truth_value(field: &str, text: &str) -> Result<bool, Problem> {

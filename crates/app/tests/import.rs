@@ -1,0 +1,128 @@
+//! Traces through the binary: imported, inspected, piped, and run with the same numbers whatever form they come in.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Three jobs as Helios logs them, the last of them still running.
+const HELIOS: &str = "job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue\n\
+    a,u,x,4,8,1,COMPLETED,2020-06-09 18:00:00,2020-06-09 18:00:00,2020-06-09 18:10:00,600,0\n\
+    b,u,y,1,2,1,FAILED,2020-06-09 18:01:00,2020-06-09 18:02:00,2020-06-09 18:02:30,30,60\n\
+    c,u,x,2,4,1,RUNNING,2020-06-09 18:01:30,2020-06-09 18:01:30,,,0\n";
+
+fn scratch(files: &[(&str, &str)]) -> TempDir {
+    let place = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        std::fs::write(place.path().join(name), text).unwrap();
+    }
+    place
+}
+
+fn trainyard(place: &Path, arguments: &[&str], input: &[u8]) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_trainyard"))
+        .current_dir(place)
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // That the program may not read its input is no fault of the test.
+    let _ = child.stdin.take().unwrap().write_all(input);
+    child.wait_with_output().unwrap()
+}
+
+#[track_caller]
+fn ends_with(place: &Path, code: i32, arguments: &[&str], input: &[u8]) -> (String, String) {
+    let output = trainyard(place, arguments, input);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {stderr}");
+    (String::from_utf8(output.stdout).unwrap(), stderr)
+}
+
+fn text(path: std::path::PathBuf) -> String {
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+#[test]
+fn an_imported_trace_runs_like_the_original() {
+    let place = scratch(&[("log.csv", HELIOS)]);
+    let import = ["trace", "import", "log.csv", "-o", "native.csv", "--output", "json"];
+    let (stdout, stderr) = ends_with(place.path(), 0, &import, b"");
+    let report: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!((report["jobs"].as_u64(), report["counts"]["assumed"].as_u64()), (Some(3), Some(1)));
+    assert_eq!(report["report"]["zone"].as_str(), Some("Asia/Shanghai"));
+    assert!(stderr.contains("3 jobs are in native.csv"), "{stderr}");
+    for (trace, out) in [("log.csv", "r1"), ("native.csv", "r2")] {
+        let run = ["run", "--trace", trace, "--cluster", "1x4:v100", "--policy", "fifo", "--out", out];
+        ends_with(place.path(), 0, &run, b"");
+    }
+    let jobs = text(place.path().join("r1/jobs.csv"));
+    assert_eq!(jobs, text(place.path().join("r2/jobs.csv")));
+    assert!(jobs.lines().any(|line| line.contains(",c,") && line.contains(",censored,")), "{jobs}");
+    let summary: Value = serde_json::from_str(&text(place.path().join("r1/summary.json"))).unwrap();
+    assert_eq!((summary["completed"].as_u64(), summary["censored"].as_u64()), (Some(2), Some(1)));
+    assert_eq!(summary["avg_jct_completed_s"].as_f64(), Some(600.0));
+}
+
+#[test]
+fn traces_go_through_pipes() {
+    let place = scratch(&[("log.csv", HELIOS)]);
+    ends_with(place.path(), 0, &["trace", "import", "log.csv", "-o", "native.csv"], b"");
+    let (piped, report) = ends_with(place.path(), 0, &["trace", "import", "-", "-o", "-"], HELIOS.as_bytes());
+    assert_eq!(piped, text(place.path().join("native.csv")));
+    assert!(report.contains("standard input (helios)") && report.contains("still running"), "{report}");
+    let run = ["run", "--trace", "-", "--cluster", "1x4:v100", "--policy", "fifo", "--output", "json"];
+    let (summary, _) = ends_with(place.path(), 0, &run, piped.as_bytes());
+    assert_eq!(serde_json::from_str::<Value>(&summary).unwrap()["jobs"].as_u64(), Some(3));
+    let (made, _) = ends_with(place.path(), 0, &["trace", "generate", "--jobs", "5", "-o", "-"], b"");
+    assert_eq!(made.lines().count(), 6);
+    assert!(!place.path().join("-").exists(), "no file has that name");
+}
+
+#[test]
+fn strict_imports_end_with_3_and_mending_is_an_option() {
+    let early =
+        HELIOS.replace("2020-06-09 18:02:00,2020-06-09 18:02:30", "2020-06-09 18:00:00,2020-06-09 18:02:30");
+    let place = scratch(&[("log.csv", &early)]);
+    let (stdout, _) = ends_with(place.path(), 0, &["trace", "inspect", "log.csv"], b"");
+    assert!(stdout.contains("left out, 1 times: the start is before the submission"), "{stdout}");
+    assert!(stdout.contains("log.csv:3: start_time 2020-06-09 18:00:00"), "{stdout}");
+    ends_with(place.path(), 3, &["trace", "inspect", "log.csv", "--strict"], b"");
+    let (stdout, _) =
+        ends_with(place.path(), 3, &["trace", "import", "log.csv", "--repair", "clamp", "--strict"], b"");
+    assert!(stdout.contains("repaired, 1 times"), "{stdout}");
+    ends_with(place.path(), 2, &["trace", "inspect", "log.csv", "--repair", "everything"], b"");
+}
+
+#[test]
+fn what_was_said_about_reading_is_written_down() {
+    let twice =
+        "job_id,submit_s,duration_s,gpus,gpu_types,status\na,0,9,1,H900,\na,1,9,1,,\nb,2,9,1,,censored\n";
+    let place = scratch(&[("jobs.csv", twice)]);
+    let mut arguments = vec!["run", "--trace", "jobs.csv", "--cluster", "1x4:h100", "--policy", "fifo"];
+    let (_, stderr) = ends_with(place.path(), 2, &arguments, b"");
+    assert!(stderr.contains("no --map renames it"), "{stderr}");
+    arguments.extend(["--map", "H900=H100"]);
+    let (_, stderr) = ends_with(place.path(), 2, &arguments, b"");
+    assert!(stderr.contains("--on-duplicate"), "{stderr}");
+    arguments.extend(["--on-duplicate", "suffix", "--count-censored", "--tz", "Europe/Berlin"]);
+    ends_with(place.path(), 0, &arguments, b"");
+    let settings: toml::Table = text(place.path().join("trainyard-out/run.toml")).parse().unwrap();
+    let reading = settings["jobs"]["reading"].as_table().unwrap();
+    assert_eq!(reading["on_duplicate"].as_str(), Some("suffix"));
+    assert_eq!(reading["map"]["h900"].as_str(), Some("h100"));
+    assert_eq!(
+        (reading["count_censored"].as_bool(), reading["tz"].as_str()),
+        (Some(true), Some("Europe/Berlin"))
+    );
+    let jobs = text(place.path().join("trainyard-out/jobs.csv"));
+    assert!(jobs.contains(",a-2,") && !jobs.contains("censored"), "{jobs}");
+    ends_with(place.path(), 0, &["replay", "trainyard-out"], b"");
+    let plain = ["run", "--generate", "day", "--jobs", "5", "--policy", "fifo", "--tz", "UTC"];
+    let (_, stderr) = ends_with(place.path(), 2, &plain, b"");
+    assert!(stderr.contains("--trace"), "these arguments need a trace: {stderr}");
+}
