@@ -233,8 +233,11 @@ fn cell(name: &str, workload: &Workload, cluster: &Cluster, policy: &str, wish: 
     let submitted = |id: JobId| workload.jobs[id.index()].0.submitted;
     let waited: Vec<(JobId, Time)> =
         starts.iter().filter(|(id, at)| **at > submitted(**id)).map(|(id, at)| (*id, *at)).collect();
-    // Evenly over the second half of the run, so that there is a past to learn from.
-    let late: Vec<&(JobId, Time)> = waited.iter().skip(waited.len() / 4).collect();
+    // The trace ends, which no forecast can know: what starts only after the last arrival is not asked about.
+    let last = workload.jobs.last().map_or(Time::ZERO, |(job, _)| job.submitted);
+    // Evenly over the later three quarters of those that waited, so that there is a past to learn from.
+    let late: Vec<&(JobId, Time)> =
+        waited.iter().skip(waited.len() / 4).filter(|(_, start)| *start <= last).collect();
     let step = (late.len() / wish.asks).max(1);
     let mut questions: BTreeMap<Time, Vec<(JobId, bool)>> = BTreeMap::new();
     for (id, start) in late.into_iter().step_by(step) {
@@ -258,9 +261,6 @@ fn cell(name: &str, workload: &Workload, cluster: &Cluster, policy: &str, wish: 
         }
     });
     asked.extend(ask_all(&open, policy));
-    if std::env::var_os("EACH").is_some() {
-        print_each(workload, &starts, &asked);
-    }
     print_rows(name, policy, workload, &starts, waited.len(), &asked);
 }
 
@@ -278,29 +278,6 @@ fn spread_of_earlier(workload: &Workload, starts: &BTreeMap<JobId, Time>, job: J
     let mut waits: Vec<f64> = same.map(|(other, at)| at.since(other.submitted).as_secs_f64()).collect();
     waits.sort_by(f64::total_cmp);
     quantile(&waits, 0.9) - quantile(&waits, 0.1)
-}
-
-fn print_each(workload: &Workload, starts: &BTreeMap<JobId, Time>, asked: &[Asked]) {
-    for one in asked {
-        let (job, truth) = &workload.jobs[one.job.index()];
-        let rel = |t: Option<Time>| t.map(|t| t.0 as f64 / 1e6);
-        eprintln!(
-            "{} sub {} {:.0} gpus {} true {:.0} decl {:?} actual {:.0} est {:?} {:?} {:?} looked {:.0} starts {}/{}",
-            one.job,
-            one.at_submission,
-            job.submitted.as_secs_f64(),
-            job.shape.minimum().gpu_milli / 1000,
-            truth.iterations,
-            job.declared.duration().map(|d| d.as_secs_f64() as u64),
-            starts[&one.job].as_secs_f64(),
-            rel(one.estimate.earliest),
-            rel(one.estimate.median),
-            rel(one.estimate.latest),
-            one.estimate.looked_until.as_secs_f64(),
-            one.estimate.starts,
-            one.estimate.futures
-        );
-    }
 }
 
 fn print_rows(
@@ -328,16 +305,8 @@ fn print_rows(
         let widths = sorted(these.iter().map(width).collect());
         let spreads = sorted(these.iter().map(|a| spread_of_earlier(workload, starts, a.job)).collect());
         let (width, spread) = (quantile(&widths, 0.5), quantile(&spreads, 0.5));
-        let narrow = sorted(
-            these
-                .iter()
-                .zip(&these)
-                .map(|(a, _)| {
-                    let width = a.estimate.width().map_or(f64::INFINITY, |w| w.as_secs_f64());
-                    width / spread_of_earlier(workload, starts, a.job).max(1.0)
-                })
-                .collect(),
-        );
+        let relative = |a: &&Asked| width(a) / spread_of_earlier(workload, starts, a.job).max(1.0);
+        let narrow = sorted(these.iter().map(relative).collect());
         println!(
             "{name:<13} {policy:<9} {:<10} {:>6} {:>5} {inside:>7.1} {early:>7.1} {below:>7.1} {open:>6.1} {:>9.0} {:>9.0} {:>6.2} {:>6.2}",
             if at_submission { "submission" } else { "waiting" },
