@@ -11,8 +11,9 @@ use trainyard_sim::generate::GenerateError;
 use trainyard_sim::simulate::SetupError;
 use trainyard_sim::trace::{TraceError, WriteError};
 
-use crate::commands::ReplayError;
+use crate::commands::{ReplayError, WhyError};
 use crate::config::{ArgumentError, SweepFileError};
+use crate::experiment::RecordingError;
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
@@ -55,6 +56,12 @@ pub(crate) enum Failure {
     /// A recorded run does not replay.
     #[error(transparent)]
     Replay(#[from] ReplayError),
+    /// A recorded run cannot be read.
+    #[error(transparent)]
+    Recording(#[from] RecordingError),
+    /// Nothing can be said about a job of a recorded run.
+    #[error(transparent)]
+    Why(#[from] WhyError),
     /// A file or folder refuses.
     #[error("cannot {act} {}; check the path, its permissions and the free space", .path.display())]
     File {
@@ -90,6 +97,7 @@ impl Failure {
         match self {
             Self::File { .. } | Self::Output(_) | Self::Threads { .. } | Self::Write(_) => 1,
             Self::Replay(error) => error.exit_code(),
+            Self::Recording(error) => error.exit_code(),
             _ => 2,
         }
     }

@@ -77,10 +77,6 @@ fn trainyard(place: &Path, arguments: &[&str]) {
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// A small sweep.
-const SWEEP: &str = "seeds = 3\nmetrics = ['mean_jct', 'p95_wait']\n[fixed]\ngenerate = 'day'\njobs = 60\n\
-    cluster = '4x8:v100'\n[factors]\npolicy = ['fifo', 'srtf', 'tiresias']\n";
-
 #[test]
 fn reports_are_sound_in_a_browser() {
     let Some(browser) = browser() else { return };
@@ -98,19 +94,30 @@ fn reports_are_sound_in_a_browser() {
         ["--generate", "philly", "--jobs", "100000", "--load", "0.95", "--cluster", "60x8:p100,80x2:p100"];
     let policies = ["compare", "--policies", "fifo-skip,sjf", "--out", "many"];
     trainyard(place, &[&policies[..], &many[..]].concat());
-    let more = ["--jobs", "100", "--cluster", "4x8:v100"];
-    trainyard(
-        place,
-        &[&["whatif", "--add", "2x8:v100", "--policy", "srtf", "--out", "whatif"], &day[..2], &more].concat(),
-    );
-    std::fs::write(place.join("sweep.toml"), SWEEP).unwrap();
-    trainyard(place, &["sweep", "sweep.toml", "--out", "sweep"]);
-    let names = ["run", "compare", "odd", "many", "whatif", "sweep"];
-    let reports = names.map(|name| place.join(name).join("report.html"));
+    let asked = [
+        "--add",
+        "4x8:h100",
+        "--policy",
+        "srtf",
+        "--price",
+        "2",
+        "--until",
+        "p95_wait<2h",
+        "--grow",
+        "8:h100",
+    ];
+    trainyard(place, &[&["whatif", "--seeds", "3", "--out", "whatif"], &asked[..]].concat());
+    let asked = ["--policy", "sjf", "--add", "1x4:v100", "--out", "odd-whatif"];
+    trainyard(place, &[&["whatif", "--trace", "odd.csv", "--cluster", "1x4:v100"], &asked[..]].concat());
+    let sweep = "seeds = 3\n[factors]\npolicy = ['fifo', 'srtf', 'tiresias']\nload = ['0.8x', '1x']\n";
+    std::fs::write(place.join("e.toml"), format!("title = '<b>a & b</b>'\n{sweep}")).unwrap();
+    trainyard(place, &["sweep", "e.toml", "--out", "sweep"]);
+    const PAGES: [&str; 7] = ["run", "compare", "odd", "many", "whatif", "odd-whatif", "sweep"];
+    let reports = PAGES.map(|name| place.join(name).join("report.html"));
     let (found, seen) = look(&browser, &reports);
     assert!(found.is_empty(), "{found:#?}");
     assert!(seen["bars"].as_u64().unwrap() > 1_000, "bars were read: {seen}");
-    for name in names {
+    for name in PAGES {
         let bytes = seen[name]["bytes"].as_u64().unwrap();
         assert!(bytes < MOST_BYTES, "{name} has {bytes} bytes");
     }

@@ -6,7 +6,7 @@
 //! clock, a file, the environment, or randomness that was not handed in.
 //!
 //! Each module uses only what stands left of it:
-//! `model < estimate, place, rank < view < decide < policies < control < metrics`.
+//! `model < estimate, place, rank < view < decide < policies < control < metrics, why`.
 
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
@@ -19,3 +19,4 @@ pub mod place;
 pub mod policies;
 pub mod rank;
 pub mod view;
+pub mod why;

@@ -258,6 +258,9 @@ fn cell(name: &str, workload: &Workload, cluster: &Cluster, policy: &str, wish: 
         }
     });
     asked.extend(ask_all(&open, policy));
+    if std::env::var_os("EACH").is_some() {
+        print_each(workload, &starts, &asked);
+    }
     print_rows(name, policy, workload, &starts, waited.len(), &asked);
 }
 
@@ -275,6 +278,29 @@ fn spread_of_earlier(workload: &Workload, starts: &BTreeMap<JobId, Time>, job: J
     let mut waits: Vec<f64> = same.map(|(other, at)| at.since(other.submitted).as_secs_f64()).collect();
     waits.sort_by(f64::total_cmp);
     quantile(&waits, 0.9) - quantile(&waits, 0.1)
+}
+
+fn print_each(workload: &Workload, starts: &BTreeMap<JobId, Time>, asked: &[Asked]) {
+    for one in asked {
+        let (job, truth) = &workload.jobs[one.job.index()];
+        let rel = |t: Option<Time>| t.map(|t| t.0 as f64 / 1e6);
+        eprintln!(
+            "{} sub {} {:.0} gpus {} true {:.0} decl {:?} actual {:.0} est {:?} {:?} {:?} looked {:.0} starts {}/{}",
+            one.job,
+            one.at_submission,
+            job.submitted.as_secs_f64(),
+            job.shape.minimum().gpu_milli / 1000,
+            truth.iterations,
+            job.declared.duration().map(|d| d.as_secs_f64() as u64),
+            starts[&one.job].as_secs_f64(),
+            rel(one.estimate.earliest),
+            rel(one.estimate.median),
+            rel(one.estimate.latest),
+            one.estimate.looked_until.as_secs_f64(),
+            one.estimate.starts,
+            one.estimate.futures
+        );
+    }
 }
 
 fn print_rows(

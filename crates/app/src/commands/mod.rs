@@ -10,6 +10,7 @@ mod run;
 mod sweep;
 mod trace;
 mod whatif;
+mod why;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -21,6 +22,7 @@ use crate::failure::Failure;
 pub(crate) use cluster::{CapacityInspection, ClusterInspection};
 pub(crate) use inspection::{Counts, Inspection};
 pub(crate) use replay::ReplayError;
+pub(crate) use why::WhyError;
 
 const EXIT_CODES: &str = "Exit codes:
   0  done
@@ -79,6 +81,9 @@ enum Command {
     Cluster(cluster::ClusterCommand),
     /// Decide a recorded run anew and tell whether all is as it was.
     Replay(replay::ReplayArguments),
+    /// Say why a job of a recorded run waits, who is ahead, and when it will start.
+    #[command(after_help = EXIT_CODES)]
+    Why(why::WhyArguments),
     /// Write the generated pages of the documentation.
     #[command(hide = true)]
     Docs(docs::DocsArguments),
@@ -118,6 +123,7 @@ pub(crate) fn perform(arguments: Arguments) -> Result<Ending, Failure> {
         Some(Command::Trace(command)) => trace::perform(&command, output),
         Some(Command::Cluster(command)) => cluster::perform(&command, output),
         Some(Command::Replay(given)) => replay::perform(&given, output),
+        Some(Command::Why(given)) => why::perform(&given, output),
         Some(Command::Docs(given)) => docs::perform(&given),
     }
 }

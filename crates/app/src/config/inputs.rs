@@ -150,11 +150,6 @@ impl Inputs {
         variation: &Variation,
         stock: Option<&Stock>,
     ) -> Result<Self, Failure> {
-        let move_cost = MoveCost {
-            save: seconds("--save-s", given.save_s)?,
-            load: seconds("--load-s", given.load_s)?,
-            ..MoveCost::default()
-        };
         let capacity = given.capacity.as_deref().map(capacity::load).transpose()?;
         let mut words = cluster_words(given, capacity.as_ref())?;
         let ClusterFile { cluster: today, tenants, mut physics, report: cluster_report } =
@@ -165,6 +160,7 @@ impl Inputs {
         }
         physics.gpu_speed.extend(variation.gpu_speed.iter().cloned());
         let seed = Seed(variation.seed.unwrap_or(given.seed));
+        let move_cost = move_cost(given)?;
         let jobs = Jobs { given, variation, stock, seed, move_cost, gpus: today.gpu_count() };
         let workload = jobs.read(&machines.all, tenants)?;
         let cluster = machines.cluster.clone();
@@ -180,13 +176,11 @@ impl Inputs {
         if horizon <= first {
             return Err(ArgumentError::Horizon { horizon: Span(horizon.0), first: Span(first.0) }.into());
         }
-        let faults = match &given.faults {
+        let faults = machines.faults(match &given.faults {
             None => Vec::new(),
-            Some(FaultsWord::File(path)) => machines.faults(read_faults(path, &machines.all)?),
-            Some(FaultsWord::Drawn(model)) => {
-                machines.faults(draw_faults(*model, &machines.all, horizon, seed)?)
-            }
-        };
+            Some(FaultsWord::File(path)) => read_faults(path, &machines.all)?,
+            Some(FaultsWord::Drawn(model)) => draw_faults(*model, &machines.all, horizon, seed)?,
+        });
         let failures = faults.iter().filter(|(_, _, state)| *state == NodeState::Down).count();
         let changes = capacity.as_ref().map(|series| series.changes(&today, seed)).transpose()?;
         let changes = changes.map(|changes| machines.faults(changes));
@@ -254,6 +248,12 @@ impl Inputs {
     pub(crate) fn has_blemishes(&self) -> bool {
         self.reports().any(ImportReport::has_blemishes)
     }
+}
+
+/// What moving costs where a job does not say.
+fn move_cost(given: &InputArguments) -> Result<MoveCost, ArgumentError> {
+    let (save, load) = (seconds("--save-s", given.save_s)?, seconds("--load-s", given.load_s)?);
+    Ok(MoveCost { save, load, ..MoveCost::default() })
 }
 
 /// A horizon that is later by as much as the cluster is smaller, because only a share of it is there on average.

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use trainyard_sched::decide::{Abilities, Cadence, Decision, Policy, Verdict};
+use trainyard_sched::decide::{Abilities, Ahead, Cadence, Decision, Policy, Verdict};
 use trainyard_sched::model::JobId;
 use trainyard_sched::view::Snapshot;
 
@@ -55,6 +55,14 @@ impl Policy for Stopwatch {
 
     fn explain(&mut self, seen: &Snapshot, job: JobId) -> Verdict {
         self.inner.explain(seen, job)
+    }
+
+    fn ahead(&mut self, seen: &Snapshot, job: JobId) -> Ahead {
+        self.inner.ahead(seen, job)
+    }
+
+    fn keeps_limits(&self) -> bool {
+        self.inner.keeps_limits()
     }
 
     fn is_work_conserving(&self) -> bool {

@@ -13,6 +13,7 @@ mod table;
 mod whatif;
 mod whatif_page;
 mod whatif_sentences;
+mod why;
 mod words;
 
 pub(crate) use cluster::cluster_text;
@@ -25,4 +26,5 @@ pub(crate) use table::{Align, COLUMNS, best_rows, comparison_table, plain_table,
 pub(crate) use whatif::whatif_text;
 pub(crate) use whatif_page::whatif_page;
 pub(crate) use whatif_sentences::whatif_sentences;
+pub(crate) use why::{Answer, Called, Outlooked, Said, Stands, WHY_SCHEMA, why_text};
 pub(crate) use words::short_value;

@@ -72,7 +72,7 @@ fn read(swept: &Swept) -> Markup {
         ]))
         p { (sweep_note(compared)) }
         h3 { "What was read for the first run" }
-        @for report in swept.inputs.reports().filter(|report| report.rows > 0) { (import_report(report)) }
+        (import_report(swept.inputs.report()))
         h3 { "What the first run simulates" }
         (simulated(&swept.inputs))
     }

@@ -53,7 +53,7 @@ fn in_short(answer: &Answer) -> String {
 
 fn read(inputs: &Inputs, answer: &Answer) -> Markup {
     html! {
-        @for report in inputs.reports().filter(|report| report.rows > 0) { (import_report(report)) }
+        (import_report(inputs.report()))
         h3 { "What was assumed" }
         ul { @for what in &answer.assumptions { li { (what) } } }
         p { "Replicates: " (replicates(answer)) }

@@ -3,7 +3,7 @@
 
 use super::figure::{difference, hours, number};
 use super::whatif::metric;
-use crate::config::Unit;
+use crate::config::{METRICS, Unit};
 use crate::experiment::whatif::{Answer, Figure, Kind, Scenario, Search, Share};
 use crate::statistics::{Estimate, Interval};
 
@@ -174,9 +174,17 @@ fn metric_gain(key: &str) -> &'static str {
     }
 }
 
+/// A bound with the title of its number in place of the key.
+fn in_words(bound: &str) -> String {
+    let named = METRICS.iter().find_map(|metric| Some((metric.title, bound.strip_prefix(metric.key)?)));
+    let Some((title, rest)) = named else { return bound.to_owned() };
+    let sign = rest.trim_end_matches(|c: char| !"<>=".contains(c));
+    format!("{title} {sign} {}", &rest[sign.len()..])
+}
+
 /// What a search found.
 fn search(search: &Search) -> String {
-    let bounds = search.bounds.join(" and ");
+    let bounds = search.bounds.iter().map(|bound| in_words(bound)).collect::<Vec<_>>().join(" and ");
     let on_top = if search.on_top_of.is_empty() {
         String::new()
     } else {
@@ -219,6 +227,12 @@ mod tests {
         let expected = "Switching to tiresias gives 60 % (45-71 %) of the gain in mean completion time of adding 2x8:h100.";
         assert_eq!(told(estimate(0.6, 0.45, 0.71)), expected);
         assert!(told(estimate(-0.1, -0.2, 0.1)).contains("gives none of the gain"));
+    }
+
+    #[test]
+    fn bounds_are_told_with_titles() {
+        assert_eq!(in_words("p95_wait_s<1h"), "wait p95 < 1h");
+        assert_eq!(in_words("avg_jct_completed_s<=2d"), "JCT completed <= 2d");
     }
 
     #[test]

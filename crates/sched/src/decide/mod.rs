@@ -1,6 +1,7 @@
 //! What a policy must answer, and its working copy while it thinks.
 
 mod abilities;
+mod ahead;
 mod decision;
 mod parameters;
 mod plan;
@@ -9,10 +10,11 @@ mod ranked;
 mod reason;
 
 pub use abilities::Abilities;
+pub use ahead::Ahead;
 pub use decision::{Change, Decision};
 pub use parameters::{ParameterError, parameters};
 pub(crate) use parameters::{defaults, similar};
 pub use plan::{News, Plan};
 pub use policy::{Build, Cadence, Entry, Policy};
 pub use ranked::{Manner, Rank, Ranked};
-pub use reason::{Reason, Verdict};
+pub use reason::{Names, Reason, Verdict};

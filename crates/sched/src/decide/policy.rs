@@ -3,7 +3,7 @@
 use crate::model::{JobId, Span};
 use crate::view::{Causes, Snapshot};
 
-use super::{Abilities, Decision, ParameterError, Verdict};
+use super::{Abilities, Ahead, Decision, ParameterError, Verdict};
 
 /// A scheduler: a function from what is seen to what shall be.
 ///
@@ -25,6 +25,18 @@ pub trait Policy: Send {
 
     /// Why one job runs or waits, asked anew. `job` is in the snapshot.
     fn explain(&mut self, seen: &Snapshot, job: JobId) -> Verdict;
+
+    /// Which waiting jobs go before one that waits, by the order in which a decision on this snapshot looks at them.
+    /// A policy that does not say has no order that it could tell.
+    fn ahead(&mut self, seen: &Snapshot, job: JobId) -> Ahead {
+        let _ = (seen, job);
+        Ahead::default()
+    }
+
+    /// Whether tenants never hold more than their limits by what it decides.
+    fn keeps_limits(&self) -> bool {
+        false
+    }
 
     /// Whether it never leaves a job waiting that fits what is free (a job's own back-off apart).
     fn is_work_conserving(&self) -> bool {
@@ -75,6 +87,8 @@ pub struct Entry {
     pub title: &'static str,
     /// Where it was published.
     pub source: &'static str,
+    /// Whether what jobs declare about their length matters to it.
+    pub reads_declared: bool,
     /// Its parameters with their defaults, as TOML.
     pub defaults: fn() -> toml::Table,
     /// Makes one.

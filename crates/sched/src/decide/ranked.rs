@@ -15,7 +15,7 @@ use crate::place::Rule;
 use crate::rank::{Queue, Shape, Waiting, Walk};
 use crate::view::{JobView, Snapshot};
 
-use super::{Plan, Reason, Verdict};
+use super::{Ahead, Plan, Reason, Verdict};
 
 /// A rank: less goes first.
 pub trait Rank: Ord + Copy + std::fmt::Debug {
@@ -240,6 +240,11 @@ impl<K: Rank> Ranked<K> {
         } else {
             Reason::Behind { ahead: first.id }
         })
+    }
+
+    /// Who stands before a waiting job, once [`Self::follow`] has been called and before the queue is walked.
+    pub fn ahead(&self, id: JobId) -> Ahead {
+        Ahead { jobs: self.queue.ahead_of(id), is_total: true }
     }
 
     /// The verdict on one job after the queue was walked; ends the decision.

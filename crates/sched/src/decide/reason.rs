@@ -162,35 +162,61 @@ impl Reason {
     }
 }
 
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Reason {
+    /// The sentence, with jobs and tenants called as `names` says.
+    pub fn told(&self, names: &dyn Names) -> String {
+        let (job, tenant) = (|id: &JobId| names.job(*id), |id: &TenantId| names.tenant(*id));
         match self {
-            Self::NotYetEvaluated => write!(f, "no decision has looked at it yet"),
-            Self::Chosen => write!(f, "it is its turn and there is room"),
-            Self::Kept => write!(f, "it runs and stays where it is"),
-            Self::Backfilled { ahead_of } => write!(f, "it does not delay {ahead_of}"),
-            Self::NoCapacity(room) => f.write_str(&room.sentence()),
-            Self::Behind { ahead } => write!(f, "{ahead} is ahead and waits for the same resource"),
+            Self::NotYetEvaluated => "no decision has looked at it yet".to_owned(),
+            Self::Chosen => "it is its turn and there is room".to_owned(),
+            Self::Kept => "it runs and stays where it is".to_owned(),
+            Self::Backfilled { ahead_of } => format!("it does not delay {}", job(ahead_of)),
+            Self::NoCapacity(room) => room.sentence(),
+            Self::Behind { ahead } => format!("{} is ahead and waits for the same resource", job(ahead)),
             Self::WouldDelay { reserved, starts } => {
-                write!(f, "it would delay {reserved}, which is expected to start at {starts}")
+                format!("it would delay {}, which is expected to start at {starts}", job(reserved))
             }
-            Self::Outranked { by } => write!(f, "{by} ranks higher"),
-            Self::ShareUsed { tenant, share } => {
-                write!(f, "{tenant} already has {share:.3} of the cluster per weight")
+            Self::Outranked { by } => format!("{} ranks higher", job(by)),
+            Self::ShareUsed { tenant: of, share } => {
+                format!("{} already has {share:.3} of the cluster per weight", tenant(of))
             }
-            Self::OnlyIdle { tenant } => {
-                write!(f, "{tenant} has weight 0 and runs only on what nobody else wants")
+            Self::OnlyIdle { tenant: of } => {
+                format!("{} has weight 0 and runs only on what nobody else wants", tenant(of))
             }
-            Self::QuotaFull { tenant } => write!(f, "{tenant} may not hold more"),
-            Self::Reclaimed { by } => write!(f, "{by} took back its guaranteed quota"),
+            Self::QuotaFull { tenant: of } => format!("{} may not hold more", tenant(of)),
+            Self::Reclaimed { by } => format!("{} took back its guaranteed quota", tenant(by)),
             Self::Demoted { band, served_gpu_s } => {
                 let hours = served_gpu_s / 3600.0;
-                write!(f, "it is in band {band} after {hours:.2} GPU-hours; lower bands go first")
+                format!("it is in band {band} after {hours:.2} GPU-hours; lower bands go first")
             }
             Self::Unplaceable { workers, largest } => {
-                write!(f, "needs {workers} workers; the idle cluster holds at most {largest}")
+                format!("needs {workers} workers; the idle cluster holds at most {largest}")
             }
-            Self::Backoff { until } => write!(f, "it failed lately and waits until {until}"),
+            Self::Backoff { until } => format!("it failed lately and waits until {until}"),
         }
+    }
+}
+
+/// What jobs and tenants are called.
+pub trait Names {
+    /// A job.
+    fn job(&self, id: JobId) -> String {
+        id.to_string()
+    }
+
+    /// A tenant.
+    fn tenant(&self, id: TenantId) -> String {
+        id.to_string()
+    }
+}
+
+/// Nothing has a name, only a number.
+struct Numbers;
+
+impl Names for Numbers {}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.told(&Numbers))
     }
 }

@@ -20,7 +20,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::decide::{Cadence, Decision, Entry, Policy, Rank, Ranked, Reason, Verdict, defaults, parameters};
+use crate::decide::{
+    Ahead, Cadence, Decision, Entry, Policy, Rank, Ranked, Reason, Verdict, defaults, parameters,
+};
 use crate::model::{Job, JobId, PriorityClass, Span, Time};
 use crate::place::{Ask, FreeCapacity, Rule};
 use crate::rank::{Queue, Waiting};
@@ -230,6 +232,11 @@ impl Policy for Easy {
         }
     }
 
+    fn ahead(&mut self, seen: &Snapshot, job: JobId) -> Ahead {
+        self.follow(seen);
+        self.ranked.ahead(job)
+    }
+
     fn is_starvation_free(&self) -> bool {
         true
     }
@@ -240,6 +247,7 @@ pub(super) const ENTRY: Entry = Entry {
     name: "easy",
     title: "first in, first out; later jobs may start if they do not delay the first that waits",
     source: "Lifka, JSSPP 1995; Mu'alem and Feitelson, TPDS 2001",
+    reads_declared: true,
     defaults: defaults::<Parameters>,
     build: |given| {
         let Parameters { assumed_s, placement } = parameters("easy", given)?;

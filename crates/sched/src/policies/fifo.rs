@@ -20,7 +20,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::decide::{
-    Cadence, Decision, Entry, Manner, ParameterError, Policy, Rank, Ranked, Reason, Verdict, defaults,
+    Ahead, Cadence, Decision, Entry, Manner, ParameterError, Policy, Rank, Ranked, Reason, Verdict, defaults,
     parameters,
 };
 use crate::model::{GpuTypeSet, JobId, PriorityClass, Time};
@@ -146,6 +146,11 @@ impl Policy for Fifo {
         }
     }
 
+    fn ahead(&mut self, seen: &Snapshot, job: JobId) -> Ahead {
+        self.ranked.follow(seen, order);
+        self.ranked.ahead(job)
+    }
+
     fn is_work_conserving(&self) -> bool {
         !self.strict && self.rule.uses_any_room()
     }
@@ -177,6 +182,7 @@ pub(super) const FIFO: Entry = Entry {
     name: "fifo",
     title: "first in, first out; the head of the queue blocks",
     source: "folklore",
+    reads_declared: false,
     defaults: defaults::<Parameters>,
     build: |given| {
         let Parameters { placement } = parameters("fifo", given)?;
@@ -189,6 +195,7 @@ pub(super) const FIFO_SKIP: Entry = Entry {
     name: "fifo-skip",
     title: "first in, first out; jobs that do not fit are passed by",
     source: "folklore; `fjf` in the code of Tiresias (NSDI 2019)",
+    reads_declared: false,
     defaults: defaults::<Parameters>,
     build: |given| {
         let Parameters { placement } = parameters("fifo-skip", given)?;
@@ -201,6 +208,7 @@ pub(super) const YARN_CS: Entry = Entry {
     name: "yarn-cs",
     title: "strict first in, first out with consolidated placement: YARN's capacity scheduler, one queue",
     source: "Gu et al., Tiresias, NSDI 2019, baseline",
+    reads_declared: false,
     defaults: defaults::<YarnParameters>,
     build: |given| {
         let YarnParameters { placement } = parameters("yarn-cs", given)?;

@@ -21,7 +21,9 @@ use std::cmp::Reverse;
 
 use serde::{Deserialize, Serialize};
 
-use crate::decide::{Cadence, Decision, Entry, Manner, Policy, Rank, Ranked, Verdict, defaults, parameters};
+use crate::decide::{
+    Ahead, Cadence, Decision, Entry, Manner, Policy, Rank, Ranked, Verdict, defaults, parameters,
+};
 use crate::model::{JobId, PriorityClass, Time};
 use crate::place::Rule;
 use crate::view::{Causes, JobView, Phase, Snapshot};
@@ -112,7 +114,8 @@ impl Shortest {
         Order { class, remaining, behind, submitted, falls }
     }
 
-    fn fill(&mut self, seen: &Snapshot) {
+    /// Brings all ranks in step with the snapshot.
+    fn follow(&mut self, seen: &Snapshot) {
         let (by, ties, now) = (self.by, self.ties, seen.at);
         let order = |view: &JobView, runs: bool| Self::order(by, ties, now, view, runs);
         let changed = self.ranked.follow(seen, order);
@@ -131,7 +134,12 @@ impl Shortest {
                 }
             }
         }
-        self.ranked.fill(seen, self.manner, order);
+    }
+
+    fn fill(&mut self, seen: &Snapshot) {
+        self.follow(seen);
+        let (by, ties, now) = (self.by, self.ties, seen.at);
+        self.ranked.fill(seen, self.manner, |view, runs| Self::order(by, ties, now, view, runs));
     }
 }
 
@@ -150,6 +158,11 @@ impl Policy for Shortest {
         self.ranked.explain(seen, job, self.manner.rule)
     }
 
+    fn ahead(&mut self, seen: &Snapshot, job: JobId) -> Ahead {
+        self.follow(seen);
+        self.ranked.ahead(job)
+    }
+
     fn is_work_conserving(&self) -> bool {
         self.manner.rule.uses_any_room()
     }
@@ -160,6 +173,7 @@ pub(super) const SRTF: Entry = Entry {
     name: "srtf",
     title: "shortest remaining time first, with preemption, by what jobs declare",
     source: "Schrage 1968; `shortest` in the code of Tiresias (NSDI 2019)",
+    reads_declared: true,
     defaults: defaults::<Parameters>,
     build: |given| Ok(Shortest::boxed(parameters("srtf", given)?, true)),
 };
@@ -169,6 +183,7 @@ pub(super) const SJF: Entry = Entry {
     name: "sjf",
     title: "shortest job first, without preemption, by what jobs declare",
     source: "folklore",
+    reads_declared: true,
     defaults: defaults::<Parameters>,
     build: |given| Ok(Shortest::boxed(parameters("sjf", given)?, false)),
 };

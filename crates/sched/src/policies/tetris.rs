@@ -27,7 +27,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::decide::{Cadence, Decision, Entry, Policy, Rank, Ranked, Reason, Verdict, defaults, parameters};
+use crate::decide::{
+    Ahead, Cadence, Decision, Entry, Policy, Rank, Ranked, Reason, Verdict, defaults, parameters,
+};
 use crate::model::{Allocation, Job, JobId, PriorityClass, Time};
 use crate::place::{Ask, Rule};
 use crate::rank::Waiting;
@@ -204,6 +206,13 @@ impl Policy for Tetris {
         self.ranked.explain(seen, job, self.parameters.placement)
     }
 
+    /// Scores depend on what is free, so only jobs of one shape stand in an order.
+    fn ahead(&mut self, seen: &Snapshot, job: JobId) -> Ahead {
+        let now = seen.at;
+        self.ranked.follow(seen, |view, _| order(now, view));
+        Ahead { jobs: self.ranked.queue.ahead_alike(job), is_total: false }
+    }
+
     fn is_work_conserving(&self) -> bool {
         self.parameters.placement.uses_any_room()
     }
@@ -214,6 +223,7 @@ pub(super) const ENTRY: Entry = Entry {
     name: "tetris",
     title: "multi-resource packing by alignment, less remaining work first",
     source: "Grandl et al., Tetris, SIGCOMM 2014",
+    reads_declared: true,
     defaults: defaults::<Parameters>,
     build: |given| {
         let parameters: Parameters = parameters("tetris", given)?;

@@ -126,6 +126,21 @@ impl<K: Ord + Copy> Queue<K> {
         self.lists[*shape].values().next()
     }
 
+    /// The jobs before a waiting one, the first of all first; none if it does not wait here. O(n log n).
+    pub fn ahead_of(&self, id: JobId) -> Vec<JobId> {
+        let Some((_, key)) = self.places.get(&id) else { return Vec::new() };
+        let mut before: Vec<(K, JobId)> =
+            self.lists.iter().flat_map(|list| list.range(..(*key, id)).map(|(place, _)| *place)).collect();
+        before.sort_unstable();
+        before.into_iter().map(|(_, id)| id).collect()
+    }
+
+    /// Those of the jobs before a waiting one that have its shape, the first first.
+    pub fn ahead_alike(&self, id: JobId) -> Vec<JobId> {
+        let Some((shape, key)) = self.places.get(&id) else { return Vec::new() };
+        self.lists[*shape].range(..(*key, id)).map(|((_, id), _)| *id).collect()
+    }
+
     /// The first of all.
     pub fn first(&self) -> Option<Waiting<K>> {
         self.walk().next(self)

@@ -311,3 +311,26 @@ pub fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str> + Clone) -> 
         None => format!("known are {}", shortened(&known.collect::<Vec<_>>().join(", "), LONGEST_LIST)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::{Options, read_from};
+
+    #[test]
+    fn words_and_headers_of_a_megabyte_are_told_in_few_words() {
+        let long = "x".repeat(1 << 20);
+        assert_eq!(nearest(&long, ["job_id"].into_iter()), "known are job_id");
+        assert_eq!(nearest("jobid", ["job_id"].into_iter()), "did you mean `job_id`?");
+        let names: Vec<String> = (0..100_000).map(|i| format!("c{i}")).collect();
+        for text in [
+            format!("job_id,submit_s,{}\n", names.join(",")),
+            format!("job_id,submit_s,{}\n", &long[..900_000]),
+        ] {
+            let told = read_from("own.csv", text.as_bytes(), &Options::default()).unwrap_err().to_string();
+            assert!(told.starts_with("own.csv:1: unknown column") && told.len() < 1000, "{}", told.len());
+        }
+        assert_eq!(shortened("a\u{1b}b", 60), "a\u{fffd}b");
+        assert_eq!(shortened("abc", 2), "ab...");
+    }
+}

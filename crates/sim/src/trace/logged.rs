@@ -136,6 +136,10 @@ impl Demand {
             memory_bytes: self.memory_bytes / u64::from(workers),
             ..Resources::gpus(u64::from(self.gpus.min(1)))
         };
+        if self.gpus == 0 && each.cpu_milli == 0 {
+            let what = "the job asks for less than a thousandth of a CPU core on each machine";
+            return Err(Problem::new(what, field, value));
+        }
         Ok(Parallelism::rigid(workers, each))
     }
 }

@@ -118,7 +118,7 @@ pub(crate) fn names_its_file(_: &Input, told: &str, debug: &str) -> Result<(), S
     Ok(())
 }
 
-fn is_refused(input: &Input, error: &(impl std::error::Error + std::fmt::Debug)) -> Result<(), String> {
+fn is_refused(input: &Input, error: &impl std::error::Error) -> Result<(), String> {
     let told = error.to_string();
     if told.len() > 4000 {
         let begin: String = told.chars().take(300).collect();

@@ -17,7 +17,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use judge::{Input, Kind, judge};
 use mutate::Dice;
@@ -28,7 +28,7 @@ use trainyard_sched::model::Seed;
 static MEMORY: PeakAlloc = PeakAlloc;
 
 /// Inputs that are tried when nobody asks for more; about a minute on one core in the development profile.
-const INPUTS: u64 = 12_000;
+const INPUTS: u64 = 80_000;
 /// An input that takes longer is taken to hang; the slowest of them take less than a tenth of it.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Bytes that a reader may hold for each byte of text it is given: rows become jobs.
@@ -37,6 +37,9 @@ const BYTES_PER_BYTE: usize = 400;
 const BYTES_ANY: usize = 48 << 20;
 /// A few bytes can describe a cluster of a million nodes, which is the limit.
 const BYTES_CLUSTER: usize = 768 << 20;
+
+/// What is being tried: its name and its bytes.
+type Current = Arc<Mutex<Option<(String, Vec<u8>)>>>;
 
 /// A valid file.
 struct Sample {
@@ -115,7 +118,7 @@ fn hunt(
     // Memory is counted for the whole process, so that hunts take turns.
     static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    let current: Arc<Mutex<Option<(String, Vec<u8>)>>> = Arc::default();
+    let current: Current = Arc::default();
     let (tell, hear) = channel();
     let shared = Arc::clone(&current);
     #[expect(clippy::disallowed_methods, reason = "a second thread sees whether the first one hangs")]
@@ -164,7 +167,7 @@ fn no_reader_breaks_its_promises() {
     let seconds = asked("TRAINYARD_FUZZ_SECONDS");
     let inputs = asked("TRAINYARD_FUZZ_INPUTS").unwrap_or(INPUTS);
     let samples = samples();
-    let begin = Instant::now();
+    let begin = std::time::Instant::now();
     let goes_on = move |number: &u64| match seconds {
         Some(seconds) => begin.elapsed().as_secs() < seconds,
         None => *number < first + inputs,

@@ -32,7 +32,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::decide::{
-    Abilities, Cadence, Decision, Entry, Plan, Policy, Reason, Verdict, defaults, parameters,
+    Abilities, Ahead, Cadence, Decision, Entry, Plan, Policy, Reason, Verdict, defaults, parameters,
 };
 use crate::model::{Job, JobId, PriorityClass, Resources, TenantId, Time};
 use crate::place::Rule;
@@ -387,6 +387,17 @@ impl Policy for Sharing {
         }
     }
 
+    /// Shares change with every job that starts, so only the jobs of one tenant stand in an order.
+    fn ahead(&mut self, seen: &Snapshot, job: JobId) -> Ahead {
+        self.follow(seen);
+        let queue = self.queued_by.get(&job).and_then(|tenant| self.queues.get(tenant));
+        Ahead { jobs: queue.map(|queue| queue.ahead_of(job)).unwrap_or_default(), is_total: false }
+    }
+
+    fn keeps_limits(&self) -> bool {
+        true
+    }
+
     fn is_work_conserving(&self) -> bool {
         self.parameters.placement.uses_any_room() && !self.parameters.stop_at_misfit
     }
@@ -397,6 +408,7 @@ pub(super) const FAIR: Entry = Entry {
     name: "fair",
     title: "equal shares of GPUs (or CPUs) per weight, by tenant and then by job",
     source: "Demers et al., SIGCOMM 1989; baseline of SLAQ (SoCC 2017)",
+    reads_declared: false,
     defaults: defaults::<Parameters>,
     build: |given| Ok(Sharing::boxed(parameters("fair", given)?, one_resource)),
 };
@@ -406,6 +418,7 @@ pub(super) const DRF: Entry = Entry {
     name: "drf",
     title: "dominant resource fairness by progressive filling, with weights and quotas",
     source: "Ghodsi et al., NSDI 2011",
+    reads_declared: false,
     defaults: defaults::<Parameters>,
     build: |given| Ok(Sharing::boxed(parameters("drf", given)?, Resources::dominant_share)),
 };

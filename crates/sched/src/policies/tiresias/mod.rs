@@ -36,7 +36,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::decide::{
-    Cadence, Decision, Entry, Manner, ParameterError, Policy, Rank, Ranked, Reason, Verdict, defaults,
+    Ahead, Cadence, Decision, Entry, Manner, ParameterError, Policy, Rank, Ranked, Reason, Verdict, defaults,
     parameters,
 };
 use crate::model::{JobId, PriorityClass, Span, Time};
@@ -460,6 +460,13 @@ impl Policy for Tiresias {
         }
     }
 
+    fn ahead(&mut self, seen: &Snapshot, job: JobId) -> Ahead {
+        self.follow(seen);
+        self.sink_and_promote(seen);
+        self.refresh_indices(seen);
+        self.ranked.ahead(job)
+    }
+
     fn is_work_conserving(&self) -> bool {
         self.manner.rule.uses_any_room()
     }
@@ -470,6 +477,7 @@ pub(super) const ENTRY: Entry = Entry {
     name: "tiresias",
     title: "least attained service in bands (2D-LAS), or by Gittins index; needs no declared length",
     source: "Gu et al., Tiresias, NSDI 2019",
+    reads_declared: false,
     defaults: defaults::<Parameters>,
     build: |given| Ok(Box::new(Tiresias::new(given)?)),
 };

@@ -1,0 +1,292 @@
+//! `why`: why a job of a recorded run waits at a moment, and until when. The run is told again up to that moment;
+//! the answer is worked out from what was believed then.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use rayon::prelude::*;
+use trainyard_sched::control::{Action, Batch, Core, Event, Moment, Outcome, Record, Settings};
+use trainyard_sched::decide::{Policy, Verdict};
+use trainyard_sched::model::{JobId, Span, Time};
+use trainyard_sched::policies;
+use trainyard_sched::why::why_waits;
+use trainyard_sim::forecast::{Forecast, Outlook, Past};
+
+use super::{Ending, Output, print};
+use crate::config::span;
+use crate::experiment::{Quiet, Recording};
+use crate::failure::Failure;
+use crate::render::{Answer, Called, Outlooked, Said, Stands, WHY_SCHEMA, why_text};
+
+/// Names that are shown when one is not known.
+const MOST_NAMES: usize = 3;
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum WhyError {
+    /// No job is called so.
+    #[error("no job of this run is called `{name}`{hint}; give a name or a number from jobs.csv")]
+    NoSuchJob {
+        /// What was asked for.
+        name: String,
+        /// The most similar names.
+        hint: String,
+    },
+    /// The moment is not in the run.
+    #[error("--at {at}: the run goes from 0s to {end}; ask about a moment in between")]
+    Outside {
+        /// The moment.
+        at: Span,
+        /// The end of the run.
+        end: Span,
+    },
+}
+
+/// What `why` is told.
+#[derive(Args, Debug)]
+pub(super) struct WhyArguments {
+    /// The folder that `trainyard run` left, with its journal.
+    run: PathBuf,
+    /// The job: its name in the trace, or its number in jobs.csv.
+    job: String,
+    /// The moment, as time since the run began [default: the last at which the job waited].
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    at: Option<Span>,
+}
+
+/// Answers.
+pub(super) fn perform(given: &WhyArguments, output: Output) -> Result<Ending, Failure> {
+    let quiet = Quiet::begin();
+    let life = Life::of(given)?;
+    let end = life.run_ends;
+    let at = given.at.map_or_else(|| life.usual_moment(), |at| Time::ZERO + at);
+    if at > end {
+        return Err(WhyError::Outside { at: at.since(Time::ZERO), end: end.since(Time::ZERO) }.into());
+    }
+    let retold = Retold::until(given, life.job, at)?;
+    let answer = retold.answer(&life, at, given.at.is_none());
+    drop(quiet);
+    print(output, &answer, why_text)?;
+    Ok(Ending::Done)
+}
+
+/// What happened to the job that is asked about, from the whole journal.
+struct Life {
+    job: JobId,
+    name: Arc<str>,
+    arrived: Time,
+    /// When it first got devices.
+    started: Option<Time>,
+    /// The last moment of the run at which it held nothing and had not ended.
+    waited_last: Option<Time>,
+    ended: Option<(Time, Outcome)>,
+    run_ends: Time,
+}
+
+impl Life {
+    /// Reads the journal to its end for one job.
+    fn of(given: &WhyArguments) -> Result<Self, Failure> {
+        let mut run = Recording::open(&given.run)?;
+        let number = given.job.parse().ok().map(JobId);
+        let (mut by_name, mut by_number): (Option<Self>, Option<Self>) = (None, None);
+        let mut names: Vec<Arc<str>> = Vec::new();
+        let mut last = Time::ZERO;
+        while let Some(record) = run.record()? {
+            for event in &record.events {
+                let Event::Arrived { job } = event else { continue };
+                names.push(Arc::clone(&job.name));
+                let life = || Self::begin(job.id, &job.name, record.at);
+                if by_name.is_none() && *job.name == *given.job {
+                    by_name = Some(life());
+                }
+                if by_number.is_none() && Some(job.id) == number {
+                    by_number = Some(life());
+                }
+            }
+            for life in [&mut by_name, &mut by_number].into_iter().flatten() {
+                life.follow(&record, last);
+            }
+            last = record.at;
+        }
+        let life = by_name
+            .or(by_number)
+            .ok_or_else(|| WhyError::NoSuchJob { name: given.job.clone(), hint: hint(&given.job, &names) })?;
+        let end = run.settings.ended.at_us.max(last);
+        let open = life.ended.is_none() && life.waited_last.is_some_and(|waited| waited == last);
+        Ok(Self { run_ends: end, waited_last: if open { Some(end) } else { life.waited_last }, ..life })
+    }
+
+    fn begin(job: JobId, name: &Arc<str>, arrived: Time) -> Self {
+        let name = Arc::clone(name);
+        Self { job, name, arrived, started: None, waited_last: None, ended: None, run_ends: arrived }
+    }
+
+    /// Follows one record; `before` is when the one before it was.
+    fn follow(&mut self, record: &Record, before: Time) {
+        let holds = self.waited_last != Some(before) && self.started.is_some();
+        let gives_up = record.events.iter().any(|event| {
+            matches!(event, Event::Stopped { job, .. } | Event::Lost { job, .. } | Event::StartFailed { job, .. }
+                if *job == self.job)
+        });
+        let finishes = record.events.iter().find_map(|event| match event {
+            Event::Finished { job, outcome, .. } if *job == self.job => Some(*outcome),
+            _ => None,
+        });
+        let ends = record.step.ended.iter().find(|(job, _)| *job == self.job).map(|(_, outcome)| *outcome);
+        if let Some(outcome) = ends.or(finishes).filter(|_| self.ended.is_none()) {
+            self.ended = Some((record.at, outcome));
+        }
+        let starts = record
+            .step
+            .actions
+            .iter()
+            .any(|action| matches!(action, Action::Start { job, .. } if *job == self.job));
+        if starts {
+            self.started.get_or_insert(record.at);
+        } else if self.ended.is_none() && (!holds || gives_up) {
+            self.waited_last = Some(record.at);
+        }
+    }
+
+    /// The moment that is shown when nobody says one: the last at which it waited, or, if it never did, its arrival.
+    fn usual_moment(&self) -> Time {
+        self.waited_last.filter(|waited| self.started != Some(*waited)).unwrap_or(self.arrived)
+    }
+}
+
+/// The most similar names, as a part of a sentence.
+fn hint(name: &str, names: &[Arc<str>]) -> String {
+    let mut near: Vec<(f64, &Arc<str>)> =
+        names.iter().map(|known| (strsim::jaro_winkler(name, known), known)).collect();
+    near.sort_by(|a, b| b.0.total_cmp(&a.0));
+    near.dedup_by(|a, b| a.1 == b.1);
+    let shown: Vec<String> = near
+        .iter()
+        .take(MOST_NAMES)
+        .filter(|(like, _)| *like > 0.6)
+        .map(|(_, known)| format!("`{known}`"))
+        .collect();
+    if shown.is_empty() { String::new() } else { format!("; similar are {}", shown.join(", ")) }
+}
+
+/// The run, told again up to a moment.
+struct Retold {
+    moment: Moment,
+    past: Past,
+    policy: (String, toml::Table),
+    /// Since when the verdict on the job has been of the same kind.
+    verdict: (Option<Verdict>, Time),
+    /// What jobs were called that have ended meanwhile.
+    names: Called,
+}
+
+impl Retold {
+    fn until(given: &WhyArguments, job: JobId, at: Time) -> Result<Self, Failure> {
+        let mut run = Recording::open(&given.run)?;
+        let head = run.head.clone();
+        let policy = policies::build(&head.policy, &head.parameters)?;
+        let settings = Settings { seed: head.seed, abilities: head.abilities, strict: false };
+        let tenants = head.tenants.iter().map(|(_, tenant)| Arc::clone(&tenant.name)).collect();
+        let mut core = Core::new(head.cluster, head.tenants, policy, settings);
+        let mut past = Past::default();
+        let mut verdict: (Option<Verdict>, Time) = (None, Time::ZERO);
+        while let Some(record) = run.record()?.filter(|record| record.at <= at) {
+            let batch = Batch { at: record.at, events: record.events };
+            past.observe(core.state(), &batch);
+            run.sound(&batch, || core.step(&batch))?;
+            let now = core.state().job(job).map(|_| core.state().verdict(job));
+            let kind = |verdict: Option<Verdict>| verdict.map(|verdict| verdict.reason().kind());
+            if kind(now) != kind(verdict.0) {
+                verdict = (now, record.at);
+            }
+        }
+        let jobs = past.arrivals().iter().map(|job| Arc::clone(&job.name)).collect();
+        let policy = (head.policy, head.parameters);
+        Ok(Self { moment: core.moment(at), past, policy, verdict, names: Called { jobs, tenants } })
+    }
+
+    fn make(&self) -> Box<dyn Policy> {
+        policies::build(&self.policy.0, &self.policy.1).expect("it was built before")
+    }
+
+    fn answer(&self, life: &Life, at: Time, is_usual: bool) -> Answer {
+        let waits = why_waits(&self.moment, &|| self.make(), life.job);
+        let since = |kind: &str| {
+            let (verdict, since) = self.verdict;
+            verdict.filter(|verdict| verdict.reason().kind() == kind).map(|_| since)
+        };
+        let said = waits.iter().flat_map(|waits| &waits.reasons).map(|reason| Said {
+            reason: *reason,
+            since: since(reason.kind()),
+            sentence: reason.told(&self.names),
+            remedy: reason.remedy(),
+        });
+        Answer {
+            schema: WHY_SCHEMA,
+            policy: self.policy.0.clone(),
+            job: life.job,
+            name: Arc::clone(&life.name),
+            tenant: self.tenant(life.job),
+            gpus: self
+                .past
+                .arrivals()
+                .get(life.job.index())
+                .map(|job| job.shape.minimum().gpu_milli as f64 / 1e3),
+            at,
+            is_last_wait: is_usual && waits.is_some(),
+            run_ends: life.run_ends,
+            state: self.stands(life, at),
+            reasons: said.collect(),
+            forecast: waits.as_ref().map(|_| self.forecast(life.job)),
+            names: self.names.clone(),
+            waits,
+        }
+    }
+
+    fn tenant(&self, job: JobId) -> Option<Arc<str>> {
+        let tenant = self.past.arrivals().get(job.index())?.tenant;
+        self.moment.state.tenants().get(tenant).map(|tenant| Arc::clone(&tenant.name))
+    }
+
+    fn stands(&self, life: &Life, at: Time) -> Stands {
+        if life.arrived > at {
+            return Stands::NotArrived { arrives: life.arrived };
+        }
+        let Some(view) = self.moment.state.job(life.job) else {
+            let (ended, outcome) = life.ended.unwrap_or((at, Outcome::Withdrawn));
+            return Stands::Ended { ended, outcome, arrived: life.arrived, started: life.started };
+        };
+        let (arrived, attempts, waited) = (life.arrived, view.attempt.0, view.waited(at));
+        if view.held.is_none() {
+            return Stands::Waits { arrived, since: view.served.changed, waited, attempts };
+        }
+        Stands::Runs {
+            arrived,
+            since: view.served.changed,
+            phase: view.phase,
+            nodes: view.held.nodes().iter().map(|node| node.0).collect(),
+            gpus: view.held.gpu_milli() as f64 / 1e3,
+            waited,
+            attempts,
+            left: view.declared_remaining(at),
+            verdict: self.moment.state.verdict(life.job),
+        }
+    }
+
+    /// Looks at as many futures as the question deserves, side by side. Each depends on its number only.
+    fn forecast(&self, job: JobId) -> Outlooked {
+        let forecast = Forecast::new(&self.moment, &self.past, job);
+        let mut seen: Vec<Outlook> = Vec::new();
+        loop {
+            let next = forecast.next_futures(&seen);
+            if next.is_empty() {
+                break;
+            }
+            let more: Vec<Outlook> =
+                next.into_par_iter().map(|number| forecast.one_future(self.make(), number)).collect();
+            seen.extend(more);
+        }
+        Outlooked { estimate: forecast.estimate(&seen), learnt_from: forecast.ends() as u64 }
+    }
+}
