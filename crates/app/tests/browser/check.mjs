@@ -209,8 +209,8 @@ async function worksWithoutScripts(file) {
       await labels.nth(1).click();
       if (!(await page.locator("figure.gantt").nth(1).isVisible())) say("no scripts", "no policy can be picked");
     }
-    const gantts = await page.locator("figure.gantt").count();
-    if (gantts && !(await page.locator("figure.gantt:visible").count())) say("no scripts", "no chart is seen");
+    const charts = await page.locator("figure.gantt").count();
+    if (charts && !(await page.locator("figure.gantt:visible").count())) say("no scripts", "no chart of what ran where");
   });
 }
 
@@ -229,6 +229,7 @@ async function prints(file) {
 for (const file of files.map((file) => path.resolve(file))) {
   seen[path.basename(path.dirname(file))] = { bytes: fs.statSync(file).size };
   for (const scheme of ["light", "dark"]) for (const width of [1280, 360]) await looks(file, scheme, width);
+  // Only pages of runs have distributions to read out and jobs to tell of.
   for (const check of [isAccessible, readsOut, tellsOfJobs, sorts, worksWithoutScripts, prints]) await check(file);
 }
 await browser.close();
