@@ -245,7 +245,7 @@ fn fits_by_hand(seen: &Snapshot, decision: &Decision, job: &Job) -> Option<bool>
 impl Policy for Judge {
     fn cadence(&self) -> Cadence {
         // Every fourth policy is asked in rounds, so that jobs arrive that nobody has looked at.
-        let rounds = self.entry.name.len() % 4 == 0;
+        let rounds = self.entry.name.len().is_multiple_of(4);
         let span = trainyard_sched::model::Span::from_secs(120);
         if rounds { Cadence::Rounds(span) } else { self.inner.cadence() }
     }

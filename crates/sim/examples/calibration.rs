@@ -4,6 +4,8 @@
 //! `cargo run --release -p trainyard-sim --example calibration -- [--load F] [--asks N] [--declared HOW] FOLDER`
 //! where `FOLDER` holds the public traces. Prints one row for each trace, policy and kind of question.
 
+#![expect(clippy::disallowed_methods, reason = "a program of its own has arguments")]
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -304,7 +306,7 @@ fn print_rows(
         let width = |a: &&Asked| a.estimate.width().map_or(f64::INFINITY, |width| width.as_secs_f64());
         let widths = sorted(these.iter().map(width).collect());
         let spreads = sorted(these.iter().map(|a| spread_of_earlier(workload, starts, a.job)).collect());
-        let (width, spread) = (quantile(&widths, 0.5), quantile(&spreads, 0.5));
+        let (median_width, spread) = (quantile(&widths, 0.5), quantile(&spreads, 0.5));
         let relative = |a: &&Asked| width(a) / spread_of_earlier(workload, starts, a.job).max(1.0);
         let narrow = sorted(these.iter().map(relative).collect());
         println!(
@@ -312,9 +314,9 @@ fn print_rows(
             if at_submission { "submission" } else { "waiting" },
             waited,
             these.len(),
-            width,
+            median_width,
             spread,
-            width / spread.max(1.0),
+            median_width / spread.max(1.0),
             quantile(&narrow, 0.5),
         );
     }
