@@ -303,20 +303,20 @@ fn print_rows(
             values.sort_by(f64::total_cmp);
             values
         };
-        let width = |a: &&Asked| a.estimate.width().map_or(f64::INFINITY, |width| width.as_secs_f64());
-        let widths = sorted(these.iter().map(width).collect());
+        let width_of = |a: &&Asked| a.estimate.width().map_or(f64::INFINITY, |width| width.as_secs_f64());
+        let widths = sorted(these.iter().map(width_of).collect());
         let spreads = sorted(these.iter().map(|a| spread_of_earlier(workload, starts, a.job)).collect());
-        let (median_width, spread) = (quantile(&widths, 0.5), quantile(&spreads, 0.5));
-        let relative = |a: &&Asked| width(a) / spread_of_earlier(workload, starts, a.job).max(1.0);
+        let (width, spread) = (quantile(&widths, 0.5), quantile(&spreads, 0.5));
+        let relative = |a: &&Asked| width_of(a) / spread_of_earlier(workload, starts, a.job).max(1.0);
         let narrow = sorted(these.iter().map(relative).collect());
         println!(
             "{name:<13} {policy:<9} {:<10} {:>6} {:>5} {inside:>7.1} {early:>7.1} {below:>7.1} {open:>6.1} {:>9.0} {:>9.0} {:>6.2} {:>6.2}",
             if at_submission { "submission" } else { "waiting" },
             waited,
             these.len(),
-            median_width,
+            width,
             spread,
-            median_width / spread.max(1.0),
+            width / spread.max(1.0),
             quantile(&narrow, 0.5),
         );
     }
