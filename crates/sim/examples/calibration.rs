@@ -4,6 +4,8 @@
 //! `cargo run --release -p trainyard-sim --example calibration -- [--load F] [--asks N] [--declared HOW] FOLDER`
 //! where `FOLDER` holds the public traces. Prints one row for each trace, policy and kind of question.
 
+#![expect(clippy::disallowed_methods, reason = "a program of its own has arguments")]
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -233,8 +235,11 @@ fn cell(name: &str, workload: &Workload, cluster: &Cluster, policy: &str, wish: 
     let submitted = |id: JobId| workload.jobs[id.index()].0.submitted;
     let waited: Vec<(JobId, Time)> =
         starts.iter().filter(|(id, at)| **at > submitted(**id)).map(|(id, at)| (*id, *at)).collect();
-    // Evenly over the second half of the run, so that there is a past to learn from.
-    let late: Vec<&(JobId, Time)> = waited.iter().skip(waited.len() / 4).collect();
+    // The trace ends, which no forecast can know: what starts only after the last arrival is not asked about.
+    let last = workload.jobs.last().map_or(Time::ZERO, |(job, _)| job.submitted);
+    // Evenly over the later three quarters of those that waited, so that there is a past to learn from.
+    let late: Vec<&(JobId, Time)> =
+        waited.iter().skip(waited.len() / 4).filter(|(_, start)| *start <= last).collect();
     let step = (late.len() / wish.asks).max(1);
     let mut questions: BTreeMap<Time, Vec<(JobId, bool)>> = BTreeMap::new();
     for (id, start) in late.into_iter().step_by(step) {
@@ -258,9 +263,6 @@ fn cell(name: &str, workload: &Workload, cluster: &Cluster, policy: &str, wish: 
         }
     });
     asked.extend(ask_all(&open, policy));
-    if std::env::var_os("EACH").is_some() {
-        print_each(workload, &starts, &asked);
-    }
     print_rows(name, policy, workload, &starts, waited.len(), &asked);
 }
 
@@ -278,29 +280,6 @@ fn spread_of_earlier(workload: &Workload, starts: &BTreeMap<JobId, Time>, job: J
     let mut waits: Vec<f64> = same.map(|(other, at)| at.since(other.submitted).as_secs_f64()).collect();
     waits.sort_by(f64::total_cmp);
     quantile(&waits, 0.9) - quantile(&waits, 0.1)
-}
-
-fn print_each(workload: &Workload, starts: &BTreeMap<JobId, Time>, asked: &[Asked]) {
-    for one in asked {
-        let (job, truth) = &workload.jobs[one.job.index()];
-        let rel = |t: Option<Time>| t.map(|t| t.0 as f64 / 1e6);
-        eprintln!(
-            "{} sub {} {:.0} gpus {} true {:.0} decl {:?} actual {:.0} est {:?} {:?} {:?} looked {:.0} starts {}/{}",
-            one.job,
-            one.at_submission,
-            job.submitted.as_secs_f64(),
-            job.shape.minimum().gpu_milli / 1000,
-            truth.iterations,
-            job.declared.duration().map(|d| d.as_secs_f64() as u64),
-            starts[&one.job].as_secs_f64(),
-            rel(one.estimate.earliest),
-            rel(one.estimate.median),
-            rel(one.estimate.latest),
-            one.estimate.looked_until.as_secs_f64(),
-            one.estimate.starts,
-            one.estimate.futures
-        );
-    }
 }
 
 fn print_rows(
@@ -327,25 +306,17 @@ fn print_rows(
         let width = |a: &&Asked| a.estimate.width().map_or(f64::INFINITY, |width| width.as_secs_f64());
         let widths = sorted(these.iter().map(width).collect());
         let spreads = sorted(these.iter().map(|a| spread_of_earlier(workload, starts, a.job)).collect());
-        let (width, spread) = (quantile(&widths, 0.5), quantile(&spreads, 0.5));
-        let narrow = sorted(
-            these
-                .iter()
-                .zip(&these)
-                .map(|(a, _)| {
-                    let width = a.estimate.width().map_or(f64::INFINITY, |w| w.as_secs_f64());
-                    width / spread_of_earlier(workload, starts, a.job).max(1.0)
-                })
-                .collect(),
-        );
+        let (median_width, spread) = (quantile(&widths, 0.5), quantile(&spreads, 0.5));
+        let relative = |a: &&Asked| width(a) / spread_of_earlier(workload, starts, a.job).max(1.0);
+        let narrow = sorted(these.iter().map(relative).collect());
         println!(
             "{name:<13} {policy:<9} {:<10} {:>6} {:>5} {inside:>7.1} {early:>7.1} {below:>7.1} {open:>6.1} {:>9.0} {:>9.0} {:>6.2} {:>6.2}",
             if at_submission { "submission" } else { "waiting" },
             waited,
             these.len(),
-            width,
+            median_width,
             spread,
-            width / spread.max(1.0),
+            median_width / spread.max(1.0),
             quantile(&narrow, 0.5),
         );
     }

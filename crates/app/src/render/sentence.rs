@@ -1,11 +1,9 @@
 //! One plain sentence that says what a comparison means.
 
 use trainyard_sched::metrics::Summary;
+use trainyard_sched::policies;
 
 use super::words::{duration, list};
-
-/// Policies that are told nothing about how long jobs run, where a reader may think otherwise.
-const TOLD_NOTHING: [&str; 1] = ["tiresias"];
 
 /// Times closer than this are called equal.
 const NOTICEABLE: f64 = 1.02;
@@ -73,13 +71,16 @@ fn warnings(all: &[Summary]) -> String {
     text
 }
 
-/// What a policy without knowledge of run times gets of the gain.
+/// What the best of the policies without knowledge of run times gets of the gain.
 fn told_nothing(all: &[Summary], best: &Summary, base_s: f64, best_s: f64) -> String {
-    let name = |s: &Summary| s.policy.split('{').next().unwrap_or_default().to_owned();
-    let is_it = |s: &&Summary| TOLD_NOTHING.contains(&name(s).as_str()) && s.policy != best.policy;
-    let Some((policy, jct_s)) = all.iter().find(is_it).and_then(|s| Some((&s.policy, s.avg_jct_s?))) else {
+    let entry = |s: &Summary| policies::find(s.policy.split('{').next().unwrap_or_default());
+    let knows_nothing = |s: &Summary| entry(s).is_ok_and(|entry| !entry.reads_declared);
+    if knows_nothing(best) {
         return String::new();
-    };
+    }
+    let others = all.iter().filter(|s| knows_nothing(s)).filter_map(|s| Some((&s.policy, s.avg_jct_s?)));
+    let other = others.min_by(|a, b| a.1.total_cmp(&b.1)).filter(|(_, jct_s)| *jct_s < base_s);
+    let Some((policy, jct_s)) = other else { return String::new() };
     let part = (base_s - jct_s) / (base_s - best_s) * 100.0;
     if part < 1.0 {
         return format!("; {policy}, which is told nothing about run times, gets none of that gain");

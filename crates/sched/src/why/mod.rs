@@ -43,7 +43,7 @@ pub struct Waits {
 /// Where a waiting job stands among those that wait.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Standing {
-    /// Jobs that wait, itself included.
+    /// Jobs that wait, itself included, and those that have been told to give up what they hold.
     pub waiting: u32,
     /// Jobs that go before it, the first of all first.
     pub ahead: Vec<Other>,
@@ -150,7 +150,7 @@ fn standing(seen: &Snapshot, make: &Make<'_>, view: &JobView) -> Standing {
     let others = ahead.jobs.iter().filter_map(|id| seen.job(*id));
     let rivals = others.clone().filter(|other| is_rival(&other.job, &view.job)).count();
     Standing {
-        waiting: seen.jobs().filter(|view| view.held.is_none()).count() as u32,
+        waiting: seen.jobs().filter(|view| view.held.is_none() || view.target.is_none()).count() as u32,
         ahead: others.map(|other| Other::of(seen, other)).collect(),
         ahead_for_same: rivals as u32,
         is_total: ahead.is_total,

@@ -57,7 +57,7 @@ pub(super) fn changes(seen: &Snapshot, make: &Make<'_>, view: &JobView) -> Vec<C
         starts(&other, make, view.id())
     };
     let mut found = Vec::new();
-    let sizes = std::iter::successors(smaller(&view.job), |job| smaller(job)).take(MOST_SIZES as usize);
+    let sizes = std::iter::successors(smaller(&view.job), smaller).take(MOST_SIZES as usize);
     if let Some(job) = sizes.into_iter().find(|job| would(job.clone())) {
         let workers = job.shape.data_parallel().map_or(1, |shape| shape.workers.min);
         found.push(Change::FewerWorkers { workers, gpus: job.shape.minimum().gpu_milli as f64 / GPU as f64 });

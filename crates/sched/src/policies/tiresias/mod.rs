@@ -410,6 +410,19 @@ impl Tiresias {
         }
     }
 
+    /// A job that waits in a lower band waits because it was demoted; the walk only saw that there is no room.
+    fn say_who_was_demoted(&mut self, seen: &Snapshot, changed: &[JobId]) {
+        for id in changed.iter().filter(|id| seen.job(**id).is_some_and(|view| view.target.is_none())) {
+            let waits = self.ranked.waits_because(*id, self.manner.rule);
+            let (Some(view), Some((memory, _))) = (seen.job(*id), self.memories.get(id)) else { continue };
+            if memory.band > 0 && matches!(waits, Some(Reason::NoCapacity(_) | Reason::Behind { .. })) {
+                let served_gpu_s = Self::service_gpu_s(view, memory, seen.at);
+                let reason = Reason::Demoted { band: memory.band, served_gpu_s };
+                self.ranked.plan.say(*id, Verdict::Wait(reason));
+            }
+        }
+    }
+
     fn next_alarm(&self, seen: &Snapshot) -> Option<Time> {
         let crossing = match self.timing {
             Timing::Exact => self.crossings.first().map(|(at, _)| *at),
@@ -440,7 +453,9 @@ impl Policy for Tiresias {
     }
 
     fn decide(&mut self, seen: &Snapshot) -> Decision {
+        let changed = self.ranked.would_follow(seen);
         self.fill(seen);
+        self.say_who_was_demoted(seen, &changed);
         if let Some(at) = self.next_alarm(seen) {
             self.ranked.plan.wake_at(at);
         }
