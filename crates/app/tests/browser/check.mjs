@@ -229,7 +229,6 @@ async function prints(file) {
 for (const file of files.map((file) => path.resolve(file))) {
   seen[path.basename(path.dirname(file))] = { bytes: fs.statSync(file).size };
   for (const scheme of ["light", "dark"]) for (const width of [1280, 360]) await looks(file, scheme, width);
-  // Only pages of runs have distributions to read out and jobs to tell of.
   for (const check of [isAccessible, readsOut, tellsOfJobs, sorts, worksWithoutScripts, prints]) await check(file);
 }
 await browser.close();
