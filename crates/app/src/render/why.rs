@@ -284,7 +284,8 @@ fn room_later(answer: &Answer, room: &Room) -> String {
     let when =
         at.map_or_else(|| "they do not all say when".to_owned(), |at| format!("by declaration at {at}"));
     let then = if *then_starts { "then it would start" } else { "but then others go first" };
-    format!("there is room when {}{more} end, {when}; {then}", who.join(", "))
+    let end = if ends.len() == 1 { "ends" } else { "end" };
+    format!("there is room when {}{more} {end}, {when}; {then}", who.join(", "))
 }
 
 fn starts(now: Time, estimate: &Estimate) -> String {
