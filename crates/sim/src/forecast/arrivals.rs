@@ -20,6 +20,8 @@ const DAY: Span = Span::from_secs(86_400);
 const MOST_DAYS: u64 = 14;
 /// Shorter blocks than this are not made; what came at one instant says nothing about a rate.
 const SHORTEST_BLOCK: Span = Span::from_secs(60);
+/// After so many blocks in a row in which nobody arrives, nobody is expected to arrive any more.
+const MOST_EMPTY_BLOCKS: u32 = 200;
 /// Jobs of one tenant that come no further apart than this belong together.
 const BURST_GAP: Span = Span::from_secs(600);
 /// Jobs of a burst to come are like these latest ones of it.
@@ -156,9 +158,15 @@ impl<'a> Arrivals<'a> {
     /// When the next one of a block comes.
     fn next_of_block(&mut self) -> Option<Time> {
         let block = self.block?;
-        // A block may be empty, but not all of them are.
+        // Many blocks may be empty, and all are if nobody came in the days that they are drawn from.
+        let mut tries = 0;
         while self.coming.is_empty() {
+            if tries == MOST_EMPTY_BLOCKS {
+                self.block = None;
+                return None;
+            }
             self.begin_block(block);
+            tries += 1;
         }
         Some(self.known.past[self.coming.start].submitted + self.later)
     }
@@ -181,7 +189,10 @@ impl<'a> Arrivals<'a> {
         };
         let id = JobId(self.next_id);
         self.next_id += 1;
-        Some(Arc::new(Job { id, submitted, ..(*self.known.past[like]).clone() }))
+        let mut job = (*self.known.past[like]).clone();
+        // A deadline is as far off as it was then.
+        job.goals.deadline = job.goals.deadline.map(|deadline| submitted + deadline.since(job.submitted));
+        Some(Arc::new(Job { id, submitted, ..job }))
     }
 
     fn begin_block(&mut self, block: Span) {
@@ -282,6 +293,34 @@ mod tests {
         }
         let later = Known::new(&past, now + BURST_GAP);
         assert!(later.open.is_empty(), "a burst that paused for long is over");
+    }
+
+    #[test]
+    fn when_nobody_came_for_long_nobody_is_expected() {
+        let (some, _) = past(1);
+        let at = |seconds| Arc::new(Job { submitted: Time::from_secs(seconds), ..(*some[0]).clone() });
+        // Whole days are drawn from the last fourteen, and a short past is almost empty.
+        for (old, new, now) in [(0, 86_400, 86_400 * 40), (0, 1000, 1000)] {
+            let jobs = [at(old), Arc::new(Job { id: JobId(1), ..(*at(new)).clone() })];
+            let known = Known::new(&jobs, Time::from_secs(now));
+            let mut arrivals = Arrivals::new(&known, Seed(1));
+            assert!(arrivals.block.is_some(), "there is a block to draw");
+            assert_eq!(arrivals.next_of_block(), None);
+        }
+    }
+
+    #[test]
+    fn a_deadline_is_as_far_off_as_it_was() {
+        let (some, now) = past(1);
+        let goals = |job: &Job| trainyard_sched::model::Goals {
+            deadline: Some(job.submitted + Span::from_secs(77)),
+            ..job.goals.clone()
+        };
+        let past: Vec<Arc<Job>> =
+            some.iter().map(|job| Arc::new(Job { goals: goals(job), ..(**job).clone() })).collect();
+        let known = Known::new(&past, now);
+        let next = Arrivals::new(&known, Seed(1)).next().expect("there is a past");
+        assert_eq!(next.goals.deadline, Some(next.submitted + Span::from_secs(77)));
     }
 
     #[test]

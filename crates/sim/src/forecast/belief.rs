@@ -119,7 +119,12 @@ impl Evidence {
     pub(super) fn gather(past: &Past, state: &State, now: Time) -> Self {
         let latest = past.ended.len().saturating_sub(MOST_ENDS);
         let ended = past.ended[latest..].iter().map(|ended| (&ended.job, ended.worked_s, true));
-        let going = state.jobs().map(|view| (&view.job, worked_s(view, now), false));
+        // Of what goes on only what came as late as that: who dropped old ends and kept what is as old and goes on
+        // would take long lengths for usual.
+        let oldest = past.ended[latest..].iter().map(|ended| ended.job.submitted).min();
+        let since = oldest.filter(|_| latest > 0).unwrap_or(Time::ZERO);
+        let late = state.jobs().filter(|view| view.job.submitted >= since);
+        let going = late.map(|view| (&view.job, worked_s(view, now), false));
         let mut declared: Vec<(f64, Observed)> = Vec::new();
         let mut lengths: BTreeMap<u32, Vec<Observed>> = BTreeMap::new();
         let mut all_lengths = prior(PRIOR_LENGTH);
@@ -180,7 +185,11 @@ fn by_length(mut declared: Vec<(f64, Observed)>, claims: &[f64]) -> Vec<(f64, Ve
     let mut rest = &declared[..];
     loop {
         // What would be too few for a group of its own goes with those before.
-        let here = if rest.len() < 2 * count { rest.len() } else { count };
+        let mut here = if rest.len() < 2 * count { rest.len() } else { count };
+        // Equal declarations, which are the usual case where people give limits, stay together.
+        while here < rest.len() && rest[here].0 == rest[here - 1].0 {
+            here += 1;
+        }
         let (group, others) = rest.split_at(here);
         let from_s = if others.is_empty() { 0.0 } else { group[here - 1].0 };
         let mut seen: Vec<Observed> = group.iter().map(|(_, seen)| *seen).collect();
@@ -262,4 +271,29 @@ impl Belief {
 /// A number between 0 and 1, both excluded, from a seed that is used for nothing else.
 pub(super) fn uniform(seed: Seed) -> f64 {
     ((seed.0 >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_declarations_are_compared_with_all_of_them() {
+        // Everybody declares the same limit: 45 that ran shortly, then 300 that ran long.
+        let seen = |value| (1000.0, Observed { value, ended: true, weight: 1.0 });
+        let declared: Vec<(f64, Observed)> =
+            (0..45).map(|_| seen(0.05)).chain((0..300).map(|_| seen(0.9))).collect();
+        let groups = by_length(declared, &[]);
+        assert_eq!(groups.len(), 1);
+        let short = groups[0].1.iter().filter(|seen| seen.value == 0.05).count();
+        assert_eq!((short, groups[0].1.len()), (45, 345 + DECILES.len()));
+    }
+
+    #[test]
+    fn different_declarations_make_groups() {
+        let seen = |i: u32| (f64::from(i), Observed { value: 1.0, ended: true, weight: 1.0 });
+        let groups = by_length((1..=400).map(seen).collect(), &[]);
+        assert_eq!(groups.len(), 10);
+        assert!(groups.is_sorted_by(|a, b| a.0 > b.0) && groups[9].0 == 0.0);
+    }
 }
