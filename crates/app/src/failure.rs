@@ -104,7 +104,20 @@ impl Failure {
 
     /// Whether the reader of the output went away, which is no failure of ours.
     pub(crate) fn is_broken_pipe(&self) -> bool {
-        matches!(self, Self::Output(error) if error.kind() == std::io::ErrorKind::BrokenPipe)
+        let mut cause: Option<&(dyn std::error::Error + 'static)> =
+            matches!(self, Self::Output(_) | Self::Write(_)).then_some(self);
+        while let Some(error) = cause {
+            let io = error.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
+            let csv = error.downcast_ref::<csv::Error>().and_then(|error| match error.kind() {
+                csv::ErrorKind::Io(error) => Some(error.kind()),
+                _ => None,
+            });
+            if io.or(csv) == Some(std::io::ErrorKind::BrokenPipe) {
+                return true;
+            }
+            cause = error.source();
+        }
+        false
     }
 
     /// The message and its causes, one a line.

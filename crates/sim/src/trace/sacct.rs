@@ -10,7 +10,7 @@
 //! - A job without an end was still running; it ran for `Elapsed`, or else until the last moment that the dump tells of.
 //! - A run that was requeued (`REQUEUED`) is left out. Other records with one id are for `--on-duplicate`.
 
-use trainyard_sched::model::{Declared, GpuTypeSet, Span, Wanted};
+use trainyard_sched::model::{Declared, GpuTypeSet, Span, Topology, Wanted};
 
 use super::error::TraceError;
 use super::fields::{GPU_LIMIT, Header, Problem, Record, Splitter, whole};
@@ -44,7 +44,10 @@ pub(crate) const FORMAT: Format = Format {
         Column { name: "AllocTRES", meaning: "what was given; read where nothing was asked for; optional" },
         Column { name: "ReqGRES", meaning: "GPUs on each node, as `gpu:a100:2`; older Slurm; optional" },
         Column { name: "ReqCPUS", meaning: "CPU cores, where TRES do not say; optional" },
-        Column { name: "NNodes", meaning: "machines; optional" },
+        Column {
+            name: "NNodes",
+            meaning: "machines; GPUs of a job on one machine must be on one node; optional",
+        },
         Column { name: "Timelimit", meaning: "declared limit, as `1-02:00:00`; optional" },
     ],
     detect: |head| separator(head.line).is_some(),
@@ -118,6 +121,7 @@ fn read(lines: &mut Lines<'_>, import: &mut Import<'_>) -> Result<(), TraceError
     let columns = Columns::of(&header, lines)?;
     let clock = import.clock("UTC")?;
     let repairs = import.options.repairs;
+    let mut spread = false;
     let mut splitter = Splitter::default();
     while let Some(line) = lines.next()? {
         let row = line.text().and_then(|text| splitter.split(text, separator));
@@ -139,9 +143,16 @@ fn read(lines: &mut Lines<'_>, import: &mut Import<'_>) -> Result<(), TraceError
             Ok(Asked { gpu_type: Some(name), .. }) => import.gpu_types(line.number, name)?,
             _ => GpuTypeSet::ALL,
         };
+        let nodes =
+            asked.as_ref().map_or(0, |asked| if asked.demand.gpus > 1 { asked.demand.nodes } else { 0 });
+        spread |= nodes > 1;
+        let topology = if nodes == 1 { Topology::SameNode } else { Topology::Anywhere };
         let draft = asked.and_then(|asked| draft(&record, &columns, &asked, &clock, repairs));
-        let wanted = Wanted { gpu_types, ..Wanted::default() };
+        let wanted = Wanted { gpu_types, topology, ..Wanted::default() };
         import.row(line.number, line.bytes, draft.map(|draft| Draft { wanted, ..draft }));
+    }
+    if spread {
+        import.assume("jobs with GPUs on several machines may be spread over any number of them");
     }
     Ok(())
 }
@@ -311,6 +322,22 @@ mod tests {
         let found = workload.report.findings.iter().find(|finding| finding.what.contains(what));
         let found = found.unwrap_or_else(|| panic!("{what}: {:?}", workload.report.findings));
         (found.done, found.count)
+    }
+
+    #[test]
+    fn gpus_of_one_machine_stay_together() {
+        let row = |id: u32, tres: &str| {
+            format!(
+                "{id}|ml|ann|2024-03-01T10:00:00|2024-03-01T10:01:00|2024-03-01T10:02:00|00:01:00|COMPLETED|{tres}|||\n"
+            )
+        };
+        let rows = row(1, "cpu=8,gres/gpu=4,node=1")
+            + &row(2, "cpu=8,gres/gpu=4,node=2")
+            + &row(3, "cpu=8,gres/gpu=4");
+        let read = read_rows(&rows, &Options::default()).unwrap();
+        let topologies: Vec<Topology> = read.jobs.iter().map(|(job, _)| job.wanted.topology).collect();
+        assert_eq!(topologies, [Topology::SameNode, Topology::Anywhere, Topology::Anywhere]);
+        assert_eq!(told(&read, "spread over any number"), (Done::Assumed, 1));
     }
 
     #[test]

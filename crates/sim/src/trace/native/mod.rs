@@ -57,7 +57,7 @@ columns! {
     Status "status" "how it ends: `completed`, `failed`, `killed`, or `censored` if it was still running when the trace ended; default `completed`";
     Save "save_s" "seconds from the order to stop until its GPUs are free; default as the run says";
     Load "load_s" "seconds from a start to the first new iteration; default as the run says";
-    Checkpoint "checkpoint_every_s" "seconds between its own checkpoints; default as the run says";
+    Checkpoint "checkpoint_every_s" "seconds between its own checkpoints; default none";
     Declared "declared_s" "the run time on `gpus` GPUs that its owner claims; default as the run says, or nothing if `limit_s` is given";
     Limit "limit_s" "the run time that its owner asked for, as a limit; default none";
 }
