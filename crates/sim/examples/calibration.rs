@@ -73,7 +73,8 @@ fn wish() -> Wish {
         load: None,
         asks: 120,
         declared: Declaring::Noisy { spread: 0.5 },
-        folder: PathBuf::from("../shared/data"),
+        folder: std::env::var_os("TRAINYARD_PUBLIC_DATA")
+            .map_or_else(|| PathBuf::from("../shared/data"), PathBuf::from),
         only: None,
         policy: None,
     };

@@ -11,6 +11,7 @@ pub mod forecast;
 pub mod generate;
 mod occupancy;
 pub mod physics;
+mod quantity;
 pub mod resample;
 mod running;
 pub mod simulate;

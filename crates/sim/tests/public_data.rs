@@ -2,9 +2,12 @@
 //! for a reason that names what it is. The files are found by walking the folder, so a new one is tried by itself;
 //! one that nobody recognises fails the test.
 
-use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+mod shared_data;
 
+use std::fmt::Write as _;
+use std::path::Path;
+
+use shared_data::{files, public};
 use trainyard_sched::model::Time;
 use trainyard_sim::capacity::{self, Capacity, CapacityError};
 use trainyard_sim::cluster::{self, ClusterFile, ClusterFileError};
@@ -23,26 +26,6 @@ const EXPLAINED: &[&str] = &[
     // Tiresias's smallest file has two equal rows.
     "the row repeats an earlier one word for word",
 ];
-
-/// The folder with the public data, or `None` with the reason printed.
-fn data() -> Option<PathBuf> {
-    let found = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
-    if found.is_dir() {
-        return Some(found);
-    }
-    println!("skipped: {} is not there", found.display());
-    None
-}
-
-/// All files below a folder, in order.
-fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
-    let mut entries: Vec<PathBuf> =
-        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    entries.sort();
-    for path in entries {
-        if path.is_dir() { walk(&path, found) } else { found.push(path) }
-    }
-}
 
 /// Descriptions of data, which are no data: by what they are called, wherever they are.
 fn is_document(path: &Path) -> bool {
@@ -228,9 +211,8 @@ fn of_series(series: &Capacity) -> Result<Line, String> {
 
 #[test]
 fn every_public_file_is_read_or_refused_for_a_reason() {
-    let Some(folder) = data() else { return };
-    let mut files = Vec::new();
-    walk(&folder, &mut files);
+    let Some(folder) = public("") else { return };
+    let files = files(&folder, "");
     assert!(files.len() > 100, "the folder is where this test looks");
     let (mut read, mut unknown) = (0, Vec::new());
     for path in &files {

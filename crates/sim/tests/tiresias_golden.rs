@@ -2,9 +2,12 @@
 //!
 //! The public data are read where they lie; where the folder is absent the tests say so and pass.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+mod shared_data;
 
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use shared_data::public;
 use trainyard_sched::control::Nothing;
 use trainyard_sched::metrics::{Metrics, Summary};
 use trainyard_sched::model::{Cluster, MoveCost, Seed, Span, Tenants, Time};
@@ -15,15 +18,6 @@ use trainyard_sim::simulate::{Setup, simulate};
 use trainyard_sim::trace;
 use trainyard_sim::truth::Truth;
 use trainyard_sim::workload::Workload;
-
-fn data() -> Option<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    println!("skipped: the public traces are not at {}", folder.display());
-    None
-}
 
 fn run(policy: &str, parameters: &str, workload: Workload, cluster: Cluster) -> (Metrics, Summary) {
     let table: toml::Table = parameters.parse().expect("parameters are TOML");
@@ -200,7 +194,7 @@ fn gittins_row(data: &Path) -> Row {
 
 #[test]
 fn the_sixty_job_trace_comes_out_as_in_the_public_simulator() {
-    let Some(data) = data() else { return };
+    let Some(data) = public("") else { return };
     let trace = data.join("tiresias/60_job.csv");
     let mut wrong = Vec::new();
     for row in rows().into_iter().chain([gittins_row(&data)]) {
@@ -242,7 +236,7 @@ fn public_output(path: &Path) -> BTreeMap<String, (f64, f64)> {
 
 #[test]
 fn every_job_starts_and_ends_as_in_the_public_simulator() {
-    let Some(data) = data() else { return };
+    let Some(data) = public("") else { return };
     let count = "placement = 'first_fit'";
     let one = "timing = 'python2'\nplacement = 'first_fit'\nthresholds_gpu_s = [3250.0, 7200.0]";
     let policies = [

@@ -49,11 +49,15 @@ fn read(document: &Document, _: &Supplement) -> Result<Draft, CapacityError> {
     }
     let mut report = ImportReport::default();
     let mut points = Vec::with_capacity(series.data.len());
-    let mut known = 0;
+    // What was there before the first known value is not known; that value is the nearest there is.
+    let Some(first) = series.data.iter().flatten().next() else {
+        return Err(document.wrong(1, "data has no value but null; give numbers of instances").into());
+    };
+    let mut known = None;
     for (index, value) in series.data.iter().enumerate() {
         match value {
             Some(value) if value.fract() == 0.0 && (0.0..=MOST as f64).contains(value) => {
-                known = *value as u64
+                known = Some(*value);
             }
             Some(value) => {
                 let value = printable(&value.to_string());
@@ -62,10 +66,15 @@ fn read(document: &Document, _: &Supplement) -> Result<Draft, CapacityError> {
             }
             None => {
                 let place = format!("{}:1: data[{index}] null", document.file);
-                report.find(Done::Repaired, "a point is missing; the value before it stays", Some(place));
+                let what = match known {
+                    Some(_) => "a point is missing; the value before it stays",
+                    None => "the first points are missing; the first known value is taken for them",
+                };
+                report.find(Done::Repaired, what, Some(place));
             }
         }
-        points.push((Time::ZERO + Span::from_secs_f64(gap_s * index as f64), known));
+        let at = Time::ZERO + Span::from_secs_f64(gap_s * index as f64);
+        points.push((at, known.unwrap_or(*first) as u64));
     }
     (report.rows, report.kept) = (points.len() as u64, points.len() as u64);
     report.find(Done::Assumed, "an instance is a node", None);
@@ -91,6 +100,18 @@ mod tests {
     }
 
     #[test]
+    fn before_the_first_known_value_there_is_that_value() {
+        let text = "{\"metadata\": {\"gap_seconds\": 60}, \"data\": [null, null, 4, 5]}";
+        let found = read_from("s.json", text.as_bytes().to_vec(), "gpus=1,type=V100").unwrap();
+        assert_eq!(found.points, [(Time::ZERO, 4), (Time::from_secs(180), 5)]);
+        let told = &found.report.findings[0];
+        assert_eq!(
+            (told.count, &*told.what),
+            (2, "the first points are missing; the first known value is taken for them")
+        );
+    }
+
+    #[test]
     fn odd_points_are_named() {
         let told = |gap: &str, data: &str| {
             let text = format!("{{\"metadata\": {{\"gap_seconds\": {gap}}}, \"data\": [{data}]}}");
@@ -99,6 +120,7 @@ mod tests {
         assert!(told("60", "1, -1").starts_with("s.json:1: data[1] `-1`"));
         assert!(told("60", "0.5").contains("data[0] `0.5`"));
         assert!(told("60", "").contains("data has 0 points"));
+        assert!(told("60", "null, null").contains("no value but null"));
         assert!(told("0", "1").contains("gap_seconds `0`"));
         assert!(told("60", "\"a\"").contains("not the JSON"));
     }

@@ -13,11 +13,16 @@ use trainyard_sched::model::{GPU, MAX_GPUS_PER_NODE, NodeState, UNLIMITED};
 use super::builder::{Builder, Machine, SOME_GPU};
 use super::{ClusterFileError, Draft, Format};
 use crate::document::{Document, DocumentError, printable};
+use crate::quantity::quantity;
 use crate::strangers::kinds;
 use crate::supplement::Supplement;
 use crate::workload::Done;
 
 const MIB: f64 = 1_048_576.0;
+/// The most memory of a GPU that is believed, in MiB: a petabyte.
+const MOST_MIB: f64 = 1e9;
+/// The most CPU cores of a node.
+const MOST_CPUS: f64 = 1e9;
 /// Resources that count whole devices.
 const DEVICES: [&str; 3] = ["nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915"];
 /// Labels that name the GPU, the most exact first.
@@ -128,7 +133,7 @@ fn push(
 ) -> Result<(), DocumentError> {
     let amount = |key: &str| -> Result<Option<f64>, DocumentError> {
         let Some(value) = item.status.allocatable.get(key) else { return Ok(None) };
-        quantity(value).map(Some).ok_or_else(|| {
+        quantity(value).filter(|amount| key != "cpu" || *amount <= MOST_CPUS).map(Some).ok_or_else(|| {
             let what = "is no amount such as 8, 95690m or 16Gi";
             document.wrong(line, format!("status.allocatable {key} `{}`: {what}", printable(value)))
         })
@@ -156,7 +161,8 @@ fn push(
         let what = "no label names the GPU type; it is called `gpu`";
         builder.note(Done::Assumed, line, what, &item.metadata.name);
     }
-    let memory = label("nvidia.com/gpu.memory").and_then(quantity).filter(|_| gpus > 0.0);
+    let memory =
+        label("nvidia.com/gpu.memory").and_then(quantity).filter(|mib| gpus > 0.0 && *mib <= MOST_MIB);
     let machine = Machine {
         name: &item.metadata.name,
         rack: rack(builder, line, item),
@@ -211,26 +217,6 @@ fn state(builder: &mut Builder<'_>, line: usize, item: &Item, tolerated: &[&str]
         }
     }
     NodeState::Up
-}
-
-/// Kubernetes's way to write amounts: a number and `m`, `k`, `M`, `Ki`, `Mi` and so on. None if it is none.
-fn quantity(value: &str) -> Option<f64> {
-    let digits = value.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let factor = match &value[digits.len()..] {
-        "" => 1.0,
-        "m" => 1e-3,
-        "k" => 1e3,
-        "M" => 1e6,
-        "G" => 1e9,
-        "T" => 1e12,
-        "Ki" => 1024.0,
-        "Mi" => MIB,
-        "Gi" => MIB * 1024.0,
-        "Ti" => MIB * MIB,
-        _ => return None,
-    };
-    let number: f64 = digits.parse().ok()?;
-    (0.0..=1e18).contains(&(number * factor)).then_some(number * factor)
 }
 
 /// Finds the lines of names that come one after the other.
@@ -318,6 +304,11 @@ mod tests {
         assert!(told.starts_with("nodes.json:6: status.allocatable cpu `many`"), "{told}");
         let told = read(&[node("a", EIGHT), node("a", EIGHT)], "").unwrap_err().to_string();
         assert!(told.contains("node `a` is already at line 3"), "{told}");
+        let endless = EIGHT.replace("95690m", "1E");
+        let told = read(&[node("a", &endless)], "").unwrap_err().to_string();
+        assert!(told.contains("status.allocatable cpu `1E`"), "{told}");
+        let large = read(&[node("a", &EIGHT.replace("16Gi", "1Pi"))], "").unwrap();
+        assert_eq!(large.cluster.nodes[0].holds.memory_bytes, 1 << 50);
         let shares = EIGHT.replace("\"8\"", "\"8500m\"");
         assert!(read(&[node("a", &shares)], "").unwrap_err().to_string().contains("nvidia.com/gpu `8.5`"));
         let pod = "{\"kind\": \"Pod\", \"metadata\": {\"name\": \"p\"}}".to_owned();

@@ -7,7 +7,7 @@
 //! - There are no tenants, so users stand for them. `type` is the stage of the work and is taken for the model.
 
 use super::error::TraceError;
-use super::fields::{Header, Problem, Record, Splitter, number_within};
+use super::fields::{Header, MOST_BYTES, Problem, Record, Splitter, number_within};
 use super::helios::{ENDINGS, demand};
 use super::import::{Draft, Import};
 use super::lines::Lines;
@@ -105,7 +105,12 @@ fn draft<'a>(
     let memory = columns.memory.map_or("", |column| record.get(column));
     if !memory.is_empty() {
         let each = number_within("mem_per_pod_GB", memory, 0.0, 1e9)?;
-        demand.memory_bytes = (each * BYTES_PER_GB) as u64 * u64::from(demand.nodes.max(1));
+        let all = each * BYTES_PER_GB * f64::from(demand.nodes.max(1));
+        if all > MOST_BYTES {
+            let what = "the pods together ask for more than 1e18 bytes of memory";
+            return Err(Problem::new(what, "mem_per_pod_GB", memory));
+        }
+        demand.memory_bytes = all as u64;
     }
     let shape = demand.shape(("gpu_num", "0"))?;
     let mut remarks = Vec::new();
@@ -145,6 +150,9 @@ mod tests {
             a,u,8,64,960,1000,100.0,Other,FAILED,2023-05-17 11:00:50+00:00,2023-05-17 11:01:00+00:00,\
             2023-05-17 11:01:08+00:00,2023-05-17 11:01:08+00:00,,18,10.0,1152.0\n";
         let read = read_from("kalos.csv", kalos.as_bytes(), &Options::default()).unwrap();
+        let more = kalos.replace(",1000,100.0,", ",1e9,100.0,").replace("a,u,8,64", "a,u,100,64");
+        let error = read_from("kalos.csv", more.as_bytes(), &Options::default()).unwrap_err().to_string();
+        assert!(error.contains("mem_per_pod_GB 1e9"), "{error}");
         let (job, truth) = &read.jobs[0];
         assert_eq!(truth.iterations, 8.0);
         assert_eq!(

@@ -12,6 +12,10 @@ use crate::workload::Done;
 pub(crate) const LIMIT_S: f64 = 1e11;
 /// The most GPUs that one job may ask for.
 pub(crate) const GPU_LIMIT: f64 = 65_535.0;
+/// The most memory that one job may ask for, in bytes; far below what the arithmetic holds.
+pub(crate) const MOST_BYTES: f64 = 1e18;
+/// The most CPU cores that one worker may ask for.
+pub(crate) const MOST_CPUS: f64 = 1e6;
 /// The most iterations that one job may have.
 pub(crate) const MOST_ITERATIONS: f64 = 1e15;
 const SECONDS_PER_MINUTE: f64 = 60.0;

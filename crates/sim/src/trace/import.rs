@@ -1,6 +1,7 @@
 //! Collects the rows of a trace into a workload: names become numbers, repeated rows are found, arrivals are
 //! sorted and cut to the window that was asked for. Knows no format.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rand_distr::{Distribution, StandardNormal};
@@ -27,6 +28,7 @@ const STILL_RUNNING: &str =
     "the job was still running when the trace ended; it runs for what was seen, and no mean counts it";
 const STILL_RUNNING_COUNTED: &str =
     "the job was still running when the trace ended; it is taken to complete then";
+const NOTHING_SEEN: &str = "the job began at the trace's last moment, so nobody knows how long it would run";
 
 /// One row, read and checked.
 pub(crate) struct Draft<'a> {
@@ -198,9 +200,12 @@ impl<'o> Import<'o> {
     pub(crate) fn row(&mut self, line: u64, bytes: &[u8], row: Result<Draft<'_>, Problem>) {
         self.report.rows += 1;
         let chosen = row.and_then(|mut draft| {
-            self.options.preset.map_or(Ok(()), |preset| preset.apply(&mut draft)).map(|()| draft)
+            // How long a job is that was still running is known when the trace ends.
+            if let (Some(preset), None) = (self.options.preset, draft.running_since) {
+                draft.remarks.extend(preset.apply(&mut draft.shape, &mut draft.truth)?);
+            }
+            bounded(draft)
         });
-        let chosen = chosen.and_then(bounded);
         match chosen {
             Ok(draft) => self.keep(line, bytes, draft),
             Err(problem) => {
@@ -228,7 +233,8 @@ impl<'o> Import<'o> {
             let place = problem.place(&self.file, line);
             self.report.find(done, problem.what, Some(place));
         }
-        self.latest = self.latest.max(draft.submitted).max(draft.ended.unwrap_or_default());
+        let moments = [Some(draft.submitted), draft.ended, draft.running_since];
+        self.latest = moments.into_iter().flatten().fold(self.latest, Time::max);
         if let Some(since) = draft.running_since {
             self.running.push((self.jobs.len() as u32, since));
         }
@@ -238,7 +244,7 @@ impl<'o> Import<'o> {
         let tenant = if draft.tenant.is_empty() { NOBODY } else { draft.tenant };
         let mut truth = draft.truth;
         truth.move_cost = draft.move_cost.unwrap_or(self.options.move_cost);
-        if truth.ending == Ending::Censored {
+        if truth.ending == Ending::Censored && draft.running_since.is_none() {
             truth.ending = self.still_running(line, &name);
         }
         let job = Job {
@@ -335,7 +341,8 @@ impl<'o> Import<'o> {
         Ok(workload)
     }
 
-    /// Gives the jobs that were still running the length that was seen of them.
+    /// Gives the jobs that were still running the length that was seen of them. One of which nothing was seen is
+    /// dropped, and so is one that is not of the study that was asked for.
     fn close_running(&mut self) {
         for (index, end) in std::mem::take(&mut self.cut) {
             if end == self.latest {
@@ -344,15 +351,46 @@ impl<'o> Import<'o> {
                 self.jobs[index as usize].1.ending = ending;
             }
         }
+        let mut gone = BTreeSet::new();
         for (index, since) in std::mem::take(&mut self.running) {
-            let (job, truth) = &mut self.jobs[index as usize];
-            let ran = self.latest.since(since).max(Span(1));
-            truth.iterations += ran.as_secs_f64();
-            if !self.origins[index as usize].declared_by_trace {
-                let job = Arc::make_mut(job);
-                job.declared = honest(truth, &job.shape, None);
+            if let Err(problem) = self.close(index as usize, since) {
+                let place = problem.place(&self.file, self.origins[index as usize].line);
+                self.report.find(Done::Dropped, problem.what, Some(place));
+                gone.insert(index as usize);
             }
         }
+        if !gone.is_empty() {
+            let (mut job, mut origin) = (0.., 0..);
+            self.jobs.retain(|_| job.next().is_none_or(|index| !gone.contains(&index)));
+            self.origins.retain(|_| origin.next().is_none_or(|index| !gone.contains(&index)));
+        }
+    }
+
+    /// Gives one job that runs since then the length that was seen of it.
+    fn close(&mut self, index: usize, since: Time) -> Result<(), Problem> {
+        let line = self.origins[index].line;
+        let (job, truth) = &mut self.jobs[index];
+        truth.iterations += self.latest.since(since).as_secs_f64();
+        if truth.iterations <= 0.0 {
+            return Err(Problem::new(NOTHING_SEEN, "", &job.name));
+        }
+        let name = Arc::clone(&job.name);
+        let job = Arc::make_mut(job);
+        let remark = match self.options.preset {
+            Some(preset) => preset.apply(&mut job.shape, truth)?,
+            None => None,
+        };
+        if !self.origins[index].declared_by_trace {
+            job.declared = honest(truth, &job.shape, None);
+        }
+        if let Some(Remark { done, problem }) = remark {
+            let place = problem.place(&self.file, line);
+            self.report.find(done, problem.what, Some(place));
+        }
+        if self.jobs[index].1.ending == Ending::Censored {
+            self.jobs[index].1.ending = self.still_running(line, &name);
+        }
+        Ok(())
     }
 
     fn declare(&mut self) {

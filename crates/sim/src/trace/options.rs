@@ -6,10 +6,9 @@ use std::sync::Arc;
 use trainyard_sched::model::{GPU, MoveCost, Parallelism, Seed, Span, Tenants, Time};
 
 use super::fields::{Problem, Remark, duration_s, number};
-use super::import::Draft;
 use crate::cluster::ClusterFile;
 use crate::physics::ThroughputTable;
-use crate::truth::Speed;
+use crate::truth::{Speed, Truth};
 use crate::workload::Done;
 
 /// The shortest run time that is mended to, one tick of the clock: a job of no length at all cannot run.
@@ -179,27 +178,27 @@ impl Preset {
     const BLOX_MINUTES: (f64, f64) = (31.622_776_601_683_793, 10_000.0);
     const BLOX_GPUS: [u32; 5] = [1, 2, 4, 8, 16];
 
-    /// Does to a job what the study did.
-    pub(crate) fn apply(self, draft: &mut Draft<'_>) -> Result<(), Problem> {
+    /// Does to a job what the study did, and tells of what it changed.
+    pub(crate) fn apply(self, shape: &mut Parallelism, truth: &mut Truth) -> Result<Option<Remark>, Problem> {
         let Self::Blox = self;
-        let Speed::Fixed { iteration, .. } = draft.truth.speed else {
+        let Speed::Fixed { iteration, .. } = truth.speed else {
             return Err(Problem::new("the length of the job depends on where it runs", "", "preset blox"));
         };
-        let minutes = draft.truth.iterations * iteration.as_secs_f64() / 60.0;
+        let minutes = truth.iterations * iteration.as_secs_f64() / 60.0;
         let (least, most) = Self::BLOX_MINUTES;
         if !(least..=most).contains(&minutes) {
             let what = "preset blox: the job runs less than 31.6 or more than 10,000 minutes";
             return Err(Problem::new(what, "minutes", &minutes.to_string()));
         }
-        let gpus = draft.shape.minimum().gpu_milli / GPU;
-        if !Self::BLOX_GPUS.iter().any(|usual| u64::from(*usual) == gpus) {
-            let what = "preset blox: the number of GPUs is not 1, 2, 4, 8 or 16; it is now 1";
-            let problem = Problem::new(what, "GPUs", &gpus.to_string());
-            draft.remarks.push(Remark { done: Done::Repaired, problem });
-            draft.shape = Parallelism::gang(1);
-            draft.truth.speed = Speed::Fixed { iteration, workers: 1 };
+        let gpus = shape.minimum().gpu_milli / GPU;
+        if Self::BLOX_GPUS.iter().any(|usual| u64::from(*usual) == gpus) {
+            return Ok(None);
         }
-        Ok(())
+        let what = "preset blox: the number of GPUs is not 1, 2, 4, 8 or 16; it is now 1";
+        let problem = Problem::new(what, "GPUs", &gpus.to_string());
+        *shape = Parallelism::gang(1);
+        truth.speed = Speed::Fixed { iteration, workers: 1 };
+        Ok(Some(Remark { done: Done::Repaired, problem }))
     }
 }
 

@@ -8,8 +8,8 @@
 //! - GPUs are counted over the machines of an attempt. Attempts of one job may differ; the longest counts, a running one
 //!   before all others, since most of the job's GPU time was spent there.
 //!
-//! The machine list of the trace is not consulted, so an attempt with more GPUs on a machine than the list says it has
-//! (issue 8 of the source) is taken as it stands.
+//! The machine list of the trace is not consulted, so an attempt with more GPUs on a machine than the list says it has,
+//! of which there are some, is taken as it stands.
 
 use serde::Deserialize;
 use trainyard_sched::model::{Parallelism, Span, Time};

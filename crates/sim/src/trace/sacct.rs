@@ -13,7 +13,7 @@
 use trainyard_sched::model::{Declared, GpuTypeSet, Span, Topology, Wanted};
 
 use super::error::TraceError;
-use super::fields::{GPU_LIMIT, Header, Problem, Record, Splitter, whole};
+use super::fields::{GPU_LIMIT, Header, MOST_BYTES, Problem, Record, Splitter, whole};
 use super::import::{Draft, Import};
 use super::lines::Lines;
 use super::logged::{Demand, Stamps, ending, is_open};
@@ -184,13 +184,14 @@ fn draft<'a>(
     let mut run = stamps.run(clock, repairs, &mut remarks)?;
     let ending = ending(ENDINGS, ("State", word), &mut remarks);
     let elapsed = columns.elapsed.and_then(|column| length(record.get(column)));
-    let mut draft = if let (Some(_), Some(elapsed)) = (run.running_since, elapsed.filter(|span| span.0 > 0)) {
-        // The dump says how long it ran; no need to infer it.
-        (run.running_since, run.length) = (None, elapsed);
-        run.draft(shape, Ending::Censored, remarks)
-    } else {
-        run.draft(shape, ending, remarks)
-    };
+    let mut draft =
+        if let (Some(since), Some(elapsed)) = (run.running_since, elapsed.filter(|span| span.0 > 0)) {
+            // The dump says how long it ran; no need to infer it.
+            (run.running_since, run.ended, run.length) = (None, Some(since + elapsed), elapsed);
+            run.draft(shape, Ending::Censored, remarks)
+        } else {
+            run.draft(shape, ending, remarks)
+        };
     let limit = columns.limit.and_then(|column| length(record.get(column))).filter(|limit| limit.0 > 0);
     draft.declared = limit.map(|limit| Declared { limit: Some(limit), ..Declared::default() });
     let tenant = columns.tenant.map_or("", |column| record.get(column));
@@ -281,7 +282,8 @@ fn memory(text: &str) -> Option<u64> {
         _ => return None,
     };
     let amount: f64 = digits.parse().ok()?;
-    (0.0..=1e9).contains(&amount).then(|| (amount * 1024_f64.powi(power)) as u64)
+    let bytes = amount * 1024_f64.powi(power);
+    (0.0..=MOST_BYTES).contains(&bytes).then_some(bytes as u64)
 }
 
 /// `1-02:00:00`, `1-02`, `02:00:00` or `30:00`; `None` for `UNLIMITED`, `Partition_Limit` and the like.
@@ -414,5 +416,58 @@ mod tests {
             assert_eq!(length(text), None, "{text}");
         }
         assert_eq!((memory("64G"), memory("0"), memory("7Q")), (Some(64 << 30), Some(0), None));
+        assert_eq!(
+            (memory("1000000000P"), memory("1000T")),
+            (None, Some(1000 << 40)),
+            "no amount is cut to the limit"
+        );
+    }
+
+    #[test]
+    fn what_still_ran_is_part_of_what_the_dump_tells_of() {
+        let head = "JobID|User|Submit|Start|End|Elapsed|State|ReqTRES\n";
+        let at = |clock: &str| format!("2024-03-01T{clock}");
+        let row = |id: u32, start: &str, end: &str, elapsed: &str, state: &str| {
+            format!("{id}|u|{}|{}|{end}|{elapsed}|{state}|gres/gpu=1\n", at("09:00:00"), at(start))
+        };
+        let rows = [
+            row(1, "10:00:00", &at("10:10:00"), "00:10:00", "COMPLETED"),
+            row(2, "10:20:00", "Unknown", "", "RUNNING"),
+            row(3, "10:30:00", "Unknown", "", "RUNNING"),
+        ];
+        let lengths = |text: String| {
+            let read = read_from("dump.txt", text.as_bytes(), &Options::default()).unwrap();
+            let jobs: Vec<(String, f64)> =
+                read.jobs.iter().map(|(job, truth)| (job.name.to_string(), truth.iterations)).collect();
+            (jobs, read)
+        };
+        let job = |name: &str, length: f64| (name.to_owned(), length);
+        let (jobs, read) = lengths(format!("{head}{}", rows.concat()));
+        assert_eq!(jobs, [job("1", 600.0), job("2", 600.0)]);
+        assert_eq!(told(&read, "began at the trace's last moment"), (Done::Dropped, 1));
+        assert_eq!(told(&read, "still running"), (Done::Noted, 1));
+        assert_eq!((read.report.rows, read.report.kept), (3, 2));
+        // A job whose elapsed time is known tells how far the dump reaches.
+        let later = row(4, "10:00:00", "Unknown", "01:00:00", "RUNNING");
+        let (jobs, _) = lengths(format!("{head}{}{later}", rows.concat()));
+        assert_eq!(jobs, [job("1", 600.0), job("2", 2400.0), job("3", 1800.0), job("4", 3600.0)]);
+    }
+
+    #[test]
+    fn a_study_chooses_by_the_length_that_was_seen() {
+        let text = "JobID|User|Submit|Start|End|State|ReqTRES\n\
+            1|u|2024-03-01T09:00:00|2024-03-01T09:00:00|2024-03-01T12:00:00|COMPLETED|gres/gpu=1\n\
+            2|u|2024-03-01T09:00:00|2024-03-01T10:00:00|Unknown|RUNNING|gres/gpu=3\n\
+            3|u|2024-03-01T09:00:00|2024-03-01T11:50:00|Unknown|RUNNING|gres/gpu=1\n";
+        let options = Options { preset: Some(crate::trace::Preset::Blox), ..Options::default() };
+        let read = read_from("dump.txt", text.as_bytes(), &options).unwrap();
+        let jobs: Vec<(&str, f64, u64)> = read
+            .jobs
+            .iter()
+            .map(|(job, truth)| (&*job.name, truth.iterations, job.shape.minimum().gpu_milli))
+            .collect();
+        assert_eq!(jobs, [("1", 10_800.0, 1000), ("2", 7200.0, 1000)]);
+        assert_eq!(told(&read, "less than 31.6"), (Done::Dropped, 1));
+        assert_eq!(told(&read, "it is now 1"), (Done::Repaired, 1));
     }
 }

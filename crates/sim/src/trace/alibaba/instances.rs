@@ -139,9 +139,10 @@ mod tests {
             "d,HN,app_0,12,1,120.0,60,50,100",
             "e,HN,app_0,12,1,120.0,60,70,65",
             "f,HN,app_0,12,1,120.0,60,,65",
+            "g,HN,app_0,12,1,120.0,60,70,100",
         ];
         let read = read_text(&rows.join("\n"));
-        assert_eq!(read.report.kept, 1);
+        assert_eq!(read.report.kept, 2);
         assert_eq!(
             dropped_places(&read),
             [

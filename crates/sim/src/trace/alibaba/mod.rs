@@ -13,14 +13,10 @@ pub(crate) use pods::FORMAT as PODS;
 pub(crate) use spot::FORMAT as SPOT;
 pub(crate) use tasks::FORMAT as TASKS;
 
-use super::fields::{GPU_LIMIT, Problem, number_within};
+use super::fields::{GPU_LIMIT, MOST_BYTES, MOST_CPUS, Problem, number_within};
 
 const BYTES_PER_MIB: f64 = 1_048_576.0;
 const BYTES_PER_GIB: f64 = 1_073_741_824.0;
-/// The most CPU cores of a worker.
-const MOST_CPUS: f64 = 1e6;
-/// The most memory of a worker.
-const MOST_BYTES: f64 = 1e18;
 
 /// Thousandths of devices, written in a unit of which `per_device` make one. A worker has a part of one device or
 /// whole ones.

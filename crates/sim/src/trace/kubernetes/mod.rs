@@ -121,7 +121,7 @@ fn piece(object: &Object, line: u64, clock: &Clock) -> Result<Piece, Problem> {
         None => (&object.spec, false),
     };
     let request = pod.request().map_err(|(field, value)| {
-        Problem::new(format!("the request for {field} is no quantity"), field, &value)
+        Problem::new(format!("the request for {field} is no amount that is read"), field, &value)
     })?;
     let (start, end, ending) = if is_job { of_job(status) } else { of_pod(status)? };
     Ok(Piece {

@@ -1,8 +1,12 @@
-//! The parts of Kubernetes objects that are read, and its quantities. Knows nothing of jobs.
+//! The parts of Kubernetes objects that are read. Knows nothing of jobs.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use trainyard_sched::model::GPU;
+
+use crate::quantity::{bounded, quantity};
+use crate::trace::fields::{GPU_LIMIT, MOST_BYTES, MOST_CPUS};
 
 /// Labels by which nodes tell their type of GPU.
 const TYPE_LABELS: [&str; 4] =
@@ -183,21 +187,23 @@ impl Request {
 }
 
 impl Spec {
-    /// What the containers ask for; `Err` with the amount that is not understood.
+    /// What the containers ask for; `Err` with the amount that is not understood, is no whole number of GPUs, or is
+    /// too much.
     pub(crate) fn request(&self) -> Result<Request, (&'static str, String)> {
         let mut sum = Request::default();
         for container in &self.containers {
             let Resources { requests, limits } = &container.resources;
-            let get = |key: &'static str| -> Result<f64, (&'static str, String)> {
-                // What is limited and not requested is requested to the limit.
-                let Some(amount) = requests.get(key).or_else(|| limits.get(key)) else { return Ok(0.0) };
-                amount.value().ok_or_else(|| (key, amount.text()))
-            };
+            // What is limited and not requested is requested to the limit.
+            let get = |key: &str| requests.get(key).or_else(|| limits.get(key));
             for key in GPU_RESOURCES {
-                sum.gpus += get(key)? as u64;
+                add(&mut sum.gpus, key, get(key), |amount| {
+                    (amount.fract() == 0.0 && amount <= GPU_LIMIT).then_some(amount)
+                })?;
             }
-            sum.cpu_milli += (get("cpu")? * 1e3).round() as u64;
-            sum.memory_bytes += get("memory")? as u64;
+            add(&mut sum.cpu_milli, "cpu", get("cpu"), |cores| {
+                (cores <= MOST_CPUS).then(|| (cores * GPU as f64).round())
+            })?;
+            add(&mut sum.memory_bytes, "memory", get("memory"), Some)?;
         }
         Ok(sum)
     }
@@ -221,14 +227,27 @@ impl Spec {
     }
 }
 
+/// Adds an amount to a sum, after `convert` has brought it to the sum's unit. The sum has limits too.
+fn add(
+    sum: &mut u64,
+    key: &'static str,
+    amount: Option<&Amount>,
+    convert: impl Fn(f64) -> Option<f64>,
+) -> Result<(), (&'static str, String)> {
+    let Some(amount) = amount else { return Ok(()) };
+    let more = amount.value().and_then(convert).map(|more| more as u64);
+    let all = more.and_then(|more| sum.checked_add(more)).filter(|all| *all as f64 <= MOST_BYTES);
+    *sum = all.ok_or_else(|| (key, amount.text()))?;
+    Ok(())
+}
+
 impl Amount {
     /// The amount in whole units.
     pub(crate) fn value(&self) -> Option<f64> {
-        let value = match self {
-            Self::Number(number) => *number,
-            Self::Text(text) => quantity(text)?,
-        };
-        (0.0..=1e18).contains(&value).then_some(value)
+        match self {
+            Self::Number(number) => bounded(*number),
+            Self::Text(text) => quantity(text),
+        }
     }
 
     fn text(&self) -> String {
@@ -239,52 +258,32 @@ impl Amount {
     }
 }
 
-/// Kubernetes' quantities: `500m`, `2`, `0.5`, `2Gi`, `128M`, `1e3`.
-fn quantity(text: &str) -> Option<f64> {
-    const UNITS: [(&str, f64); 14] = [
-        ("Ki", 1024.0),
-        ("Mi", 1_048_576.0),
-        ("Gi", 1_073_741_824.0),
-        ("Ti", 1_099_511_627_776.0),
-        ("Pi", 1_125_899_906_842_624.0),
-        ("n", 1e-9),
-        ("u", 1e-6),
-        ("m", 1e-3),
-        ("k", 1e3),
-        ("M", 1e6),
-        ("G", 1e9),
-        ("T", 1e12),
-        ("P", 1e15),
-        ("E", 1e18),
-    ];
-    let unit = UNITS.into_iter().find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, factor)));
-    let (digits, factor) = unit.unwrap_or((text, 1.0));
-    digits.parse::<f64>().ok().map(|number| number * factor)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn quantities_have_decimal_and_binary_units() {
-        let cases = [
-            ("500m", 0.5),
-            ("2", 2.0),
-            ("0.5", 0.5),
-            ("2Gi", 2_147_483_648.0),
-            ("128M", 128e6),
-            ("100Ki", 102_400.0),
-            ("1e3", 1000.0),
-        ];
-        for (text, value) in cases {
-            assert_eq!(quantity(text), Some(value), "{text}");
+    fn a_request_is_of_whole_gpus_and_within_limits() {
+        let request = |first: &str, second: &str| {
+            let container = |asked: &str| format!(r#"{{"resources": {{"requests": {{{asked}}}}}}}"#);
+            let text = format!(r#"{{"containers": [{}, {}]}}"#, container(first), container(second));
+            serde_json::from_str::<Spec>(&text).unwrap().request()
+        };
+        let two =
+            request(r#""nvidia.com/gpu": 1, "cpu": "1500m""#, r#""nvidia.com/gpu": "2", "memory": "1Gi""#);
+        assert_eq!(two, Ok(Request { gpus: 3, cpu_milli: 1500, memory_bytes: 1 << 30 }));
+        for (key, value) in [
+            ("nvidia.com/gpu", "1500m"),
+            ("nvidia.com/gpu", "500m"),
+            ("nvidia.com/gpu", "1E"),
+            ("cpu", "1E"),
+            ("memory", "1E"),
+            ("cpu", "-1"),
+            ("memory", "NaN"),
+        ] {
+            let asked = format!(r#""{key}": "{value}""#);
+            assert_eq!(request(&asked, &asked), Err((key, value.to_owned())), "{key} {value}");
         }
-        for text in ["", "Gi", "two", "1 G"] {
-            assert_eq!(quantity(text), None, "{text}");
-        }
-        assert_eq!(Amount::Text("-1".to_owned()).value(), None);
-        assert_eq!(Amount::Text("NaN".to_owned()).value(), None);
     }
 
     #[test]
