@@ -170,7 +170,7 @@ fn replicates_of_a_long_trace_give_intervals_and_a_load_gives_jobs() {
 #[test]
 fn a_policy_is_told_as_a_part_of_the_gain_of_machines() {
     let place = scratch();
-    let asked = ["--add", "16x8:h100", "--policy", "tiresias", "--seeds", "5"];
+    let asked = ["--add", "16x8:h100", "--policy", "tiresias", "--seeds", "6"];
     let answer = whatif(place.path(), 0, &asked);
     let share = &answer["shares"][0];
     assert_eq!((share["metric"].as_str(), share["policy"].as_str()), (Some("avg_jct_s"), Some("tiresias")));
@@ -231,6 +231,28 @@ fn a_bound_that_no_number_of_nodes_keeps_ends_with_five_and_says_why() {
         whatif(place.path(), 0, &pair(&[&grow[..], &["mean_jct<1h"]].concat()))["searches"][0]["nodes"],
         0
     );
+}
+
+#[test]
+fn a_job_that_is_impossible_today_is_no_reason_to_stop_the_search() {
+    let place = scratch();
+    std::fs::write(place.path().join("wide.csv"), "job_id,submit_s,duration_s,gpus\nwide,0,100,16\n")
+        .unwrap();
+    let asked = ["--trace", "wide.csv", "--cluster", "1x8:v100", "--grow"];
+    let until = ["--until", "impossible<=0; lost<3600"];
+    let answer = whatif(place.path(), 0, &[&asked[..], &["8:v100"], &until].concat());
+    assert_eq!(answer["searches"][0]["nodes"], 1);
+    let text = sentences(&answer);
+    assert!(text.contains("impossible <= 0 and lost GPU h < 1 takes 1 more nodes"), "{text}");
+    // Where no number helps, it is the job that is told, and not that nobody waits.
+    std::fs::write(
+        place.path().join("wide.csv"),
+        "job_id,submit_s,duration_s,gpus,gpu_types\na,0,9,8,v100\nwide,0,100,16,v100\n",
+    )
+    .unwrap();
+    let answer = whatif(place.path(), 5, &[&asked[..], &["8:k80"], &until].concat());
+    let text = sentences(&answer);
+    assert!(text.contains("1 jobs cannot run on such nodes"), "{text}");
 }
 
 #[test]
@@ -420,6 +442,23 @@ fn a_sweep_does_not_depend_on_threads_or_on_where_it_was_stopped() {
     let changed = text(place.path().join("p.csv")).replacen(",1,", ",2,", 1);
     std::fs::write(place.path().join("p.csv"), changed).unwrap();
     assert!(!sweep("2", "eight").contains("done before"));
+}
+
+#[test]
+fn a_run_that_another_build_did_is_done_again() {
+    let place = sweep_place();
+    let sweep = || told(ends_with(place.path(), 0, &["sweep", "e.toml", "--out", "s"]));
+    sweep();
+    let first = std::fs::read_dir(place.path().join("s/runs")).unwrap().next().unwrap().unwrap().path();
+    let mut record: Value = serde_json::from_str(&text(first.clone())).unwrap();
+    let program = Sha256::digest(std::fs::read(env!("CARGO_BIN_EXE_trainyard")).unwrap());
+    let program = program.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    assert_eq!(record["binary"], program.as_str());
+    record["binary"] = "0".repeat(64).into();
+    std::fs::write(&first, record.to_string()).unwrap();
+    let message = sweep();
+    assert!(message.contains("12 runs, 11 of them done before"), "{message}");
+    assert!(text(first).contains(&program), "it is kept in place of the old one");
 }
 
 #[test]

@@ -85,6 +85,23 @@ fn without_a_moment_the_last_wait_is_shown() {
 }
 
 #[test]
+fn a_job_that_displaces_another_within_a_moment_never_waited() {
+    let place = tempfile::tempdir().unwrap();
+    let rows = "job_id,submit_s,duration_s,gpus\na,0,5000,8\nb,1000,100,8\nc,1050,1000,1\n";
+    std::fs::write(place.path().join("rows.csv"), rows).unwrap();
+    let run = ["run", "--trace", "rows.csv", "--cluster", "1x8:v100", "--policy", "srtf", "--out", "run"];
+    assert!(trainyard(place.path(), &run).status.success());
+    // It takes the place of a, which gives it back and waits until c has ended; c waits for b.
+    let b = json(place.path(), &["b"]);
+    assert_eq!((b["at"].as_u64(), &b["is_last_wait"]), (Some(1_000_000_000), &Value::Bool(false)), "{b}");
+    for (job, from_s, to_s) in [("a", 1_100, 2_099), ("c", 1_050, 1_099)] {
+        let answer = json(place.path(), &[job]);
+        let at_s = answer["at"].as_u64().unwrap() / 1_000_000;
+        assert!((from_s..=to_s).contains(&at_s) && answer["state"]["state"] == "waits", "{job}: {answer}");
+    }
+}
+
+#[test]
 fn jobs_that_run_have_ended_or_are_not_there_are_answered_too() {
     let place = run_under("fifo");
     let (text, _) = why(place.path(), 0, &["a", "--at", "10m"]);

@@ -13,6 +13,7 @@
 //! Deliberately not here: noise on what jobs declare and node failures have seeds of their own; a generated workload is
 //! generated again.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -144,7 +145,7 @@ impl Group {
 }
 
 /// Another workload that could as well have happened. Jobs keep everything but the block in which they arrive; a job
-/// that is drawn again gets a suffix, `name~2`. A trace that is too short for [`Blocks`] is returned as it is.
+/// that is drawn again gets a suffix, `name~2` (or the next number, where a job has that name). A trace that is too short for [`Blocks`] is returned as it is.
 pub fn replicate(workload: &Workload, seed: Seed) -> Workload {
     let mut drawn = workload.clone();
     let Some(blocks) = Blocks::of(workload) else { return drawn };
@@ -154,6 +155,7 @@ pub fn replicate(workload: &Workload, seed: Seed) -> Workload {
         .collect();
     bounds.push(workload.jobs.partition_point(|(job, _)| blocks.number(job.submitted) < blocks.count));
     let mut times = vec![0_u32; workload.jobs.len()];
+    let mut names = Names::of(workload);
     drawn.jobs.clear();
     for target in 0..blocks.count {
         let source = blocks.group(target).any(&mut random);
@@ -161,7 +163,7 @@ pub fn replicate(workload: &Workload, seed: Seed) -> Workload {
         for (original, times) in workload.jobs[block.clone()].iter().zip(&mut times[block]) {
             *times += 1;
             let at = blocks.moved(original.0.submitted, source, target);
-            drawn.jobs.push(copy(original, at, *times));
+            drawn.jobs.push(copy(original, at, *times, &mut names));
         }
     }
     drawn.jobs.extend_from_slice(&workload.jobs[bounds[blocks.count as usize]..]);
@@ -183,6 +185,7 @@ pub fn superpose(workload: &Workload, factor: f64, seed: Seed) -> Workload {
     let blocks = Blocks::of(workload);
     let seed = seed.branch("load");
     let mut more = workload.clone();
+    let mut names = Names::of(workload);
     more.jobs.clear();
     for one in &workload.jobs {
         // A branch for each job: whether it is there twice does not depend on which other jobs there are.
@@ -194,7 +197,7 @@ pub fn superpose(workload: &Workload, factor: f64, seed: Seed) -> Workload {
                 Some(blocks) if number > 1 => elsewhere(blocks, at, &mut random),
                 _ => at,
             };
-            more.jobs.push(copy(one, at, number));
+            more.jobs.push(copy(one, at, number, &mut names));
         }
     }
     more.report.kept = more.jobs.len() as u64;
@@ -209,18 +212,40 @@ pub fn superpose(workload: &Workload, factor: f64, seed: Seed) -> Workload {
     more
 }
 
-/// The same place in another block. What is after the last whole block goes to a block like the last whole one.
+/// The same place in another block. What is after the last whole block counts as the beginning of one more.
 fn elsewhere(blocks: Blocks, at: Time, random: &mut Pcg64) -> Time {
     let from = blocks.number(at);
-    let to = blocks.group(from.min(blocks.count - 1)).other_than(from, random);
+    let to = blocks.group(from).other_than(from, random);
     blocks.moved(at, from, to)
 }
 
+/// The names that a copy must not get: those that are like the name of a copy.
+struct Names(BTreeSet<Arc<str>>);
+
+impl Names {
+    fn of(workload: &Workload) -> Self {
+        let names = workload.jobs.iter().map(|(job, _)| &job.name);
+        Self(names.filter(|name| name.contains('~')).cloned().collect())
+    }
+
+    /// The name of the `number`-th copy, or of the next that is free. Nobody gets it again.
+    fn copy_of(&mut self, name: &str, number: u32) -> Arc<str> {
+        let mut number = number;
+        loop {
+            let copy: Arc<str> = format!("{name}~{number}").into();
+            if self.0.insert(Arc::clone(&copy)) {
+                return copy;
+            }
+            number += 1;
+        }
+    }
+}
+
 /// The `number`-th copy of a job, arriving at `at`.
-fn copy((job, truth): &(Arc<Job>, Truth), at: Time, number: u32) -> (Arc<Job>, Truth) {
+fn copy((job, truth): &(Arc<Job>, Truth), at: Time, number: u32, names: &mut Names) -> (Arc<Job>, Truth) {
     let mut job = Arc::clone(job);
     if number > 1 {
-        Arc::make_mut(&mut job).name = format!("{}~{number}", job.name).into();
+        Arc::make_mut(&mut job).name = names.copy_of(&job.name, number);
     }
     if job.submitted != at {
         let changed = Arc::make_mut(&mut job);
@@ -233,7 +258,7 @@ fn copy((job, truth): &(Arc<Job>, Truth), at: Time, number: u32) -> (Arc<Job>, T
 
 #[cfg(test)]
 mod tests {
-    use std::collections::{BTreeMap, BTreeSet};
+    use std::collections::BTreeMap;
 
     use trainyard_sched::model::{Declared, Goals, JobId, MoveCost, Parallelism, TenantId, Wanted};
 
@@ -305,6 +330,20 @@ mod tests {
     }
 
     #[test]
+    fn names_stay_unique_where_copies_are_copied_and_where_jobs_are_called_like_copies() {
+        let mut trace = mornings(9, 30);
+        Arc::make_mut(&mut trace.jobs[3].0).name = "j2~2".into();
+        for seed in 0..5 {
+            let made = superpose(&replicate(&trace, Seed(seed)), 3.0, Seed(seed));
+            let names: BTreeSet<&str> = made.jobs.iter().map(|(job, _)| &*job.name).collect();
+            assert_eq!(names.len(), made.jobs.len());
+            let doubled = superpose(&trace, 2.0, Seed(seed));
+            let names: BTreeSet<&str> = doubled.jobs.iter().map(|(job, _)| &*job.name).collect();
+            assert!(names.len() == doubled.jobs.len() && names.contains("j2~3") && names.contains("j2~2~2"));
+        }
+    }
+
+    #[test]
     fn a_block_is_drawn_as_a_whole() {
         // Days differ in how many jobs they have, so a day can be recognised by its count.
         let mut at: Vec<u64> =
@@ -358,6 +397,13 @@ mod tests {
         let original: BTreeMap<&str, u64> =
             weeks.jobs.iter().map(|(job, _)| (&*job.name, job.submitted.0 / DAY.0)).collect();
         for (job, _) in &replicate(&weeks, Seed(1)).jobs {
+            assert_eq!(job.submitted.0 / DAY.0 % 7, original[name_of(&job.name)] % 7, "{}", job.name);
+        }
+        // What is after the last whole day is of the next day of the week.
+        let rest = mornings(30, 2);
+        let original: BTreeMap<&str, u64> =
+            rest.jobs.iter().map(|(job, _)| (&*job.name, job.submitted.0 / DAY.0)).collect();
+        for (job, _) in &superpose(&rest, 3.0, Seed(1)).jobs {
             assert_eq!(job.submitted.0 / DAY.0 % 7, original[name_of(&job.name)] % 7, "{}", job.name);
         }
         let hours = from(&(0..96).map(|i| i * 600).collect::<Vec<_>>());

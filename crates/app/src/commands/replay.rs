@@ -9,7 +9,7 @@ use trainyard_sched::metrics::{Metrics, Summary};
 use trainyard_sched::policies;
 
 use super::{Ending, Output, print};
-use crate::experiment::{Journal, Quiet, Recording, RecordingError, SUMMARY};
+use crate::experiment::{Journal, Recording, RecordingError, SUMMARY};
 use crate::failure::Failure;
 use crate::render::summary_table;
 
@@ -84,7 +84,6 @@ pub(super) fn perform(given: &ReplayArguments, output: Output) -> Result<Ending,
     let mut metrics = Metrics::new(&head.cluster);
     let mut core = Core::new(head.cluster, head.tenants, policy, loop_settings);
     let mut steps = 0;
-    let quiet = Quiet::begin();
     while let Some(record) = run.record().map_err(ReplayError::from)? {
         let Record { at, events, step: recorded } = record;
         let batch = Batch { at, events };
@@ -95,7 +94,6 @@ pub(super) fn perform(given: &ReplayArguments, output: Output) -> Result<Ending,
         run.sound(&batch, || metrics.step(&batch, &replayed)).map_err(ReplayError::from)?;
         steps += 1;
     }
-    drop(quiet);
     let mut summary = metrics.summary(run.settings.ended.at_us);
     compare_numbers(&given.folder.join(SUMMARY), &mut summary)?;
     print(output, &Replayed { steps, summary }, |all: &Replayed| {

@@ -13,7 +13,7 @@ use trainyard_sim::workload::Workload;
 
 use super::inspection::Inspection;
 use super::{Ending, Output, in_form, print, say};
-use crate::config::{PIPE, TraceArguments};
+use crate::config::{PIPE, TraceArguments, seed};
 use crate::failure::Failure;
 use crate::render::inspection_text;
 
@@ -47,7 +47,7 @@ pub(super) struct GenerateArguments {
     #[arg(long, value_name = "WORDS|FILE")]
     cluster: Option<String>,
     /// The seed.
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = seed)]
     seed: u64,
     /// The file to write; - is standard output.
     #[arg(short = 'o', long = "out", value_name = "FILE")]

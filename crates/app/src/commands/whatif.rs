@@ -130,7 +130,7 @@ fn judge(found: &Answer) -> Ending {
     let missed = found.searches.iter().filter(|search| search.nodes.is_none());
     let mut ending = Ending::Done;
     for search in missed {
-        let bounds = search.bounds.join(" and ");
+        let bounds = search.all_bounds();
         say(&format!("missed: {} with up to {} nodes of {}", bounds, search.looked_up_to, search.node));
         ending = Ending::Missed;
     }

@@ -15,7 +15,7 @@ use trainyard_sim::forecast::{Forecast, Outlook, Past};
 
 use super::{Ending, Output, print};
 use crate::config::span;
-use crate::experiment::{Quiet, Recording};
+use crate::experiment::Recording;
 use crate::failure::Failure;
 use crate::render::{Answer, Called, Outlooked, Said, Stands, WHY_SCHEMA, why_text};
 
@@ -57,7 +57,6 @@ pub(super) struct WhyArguments {
 
 /// Answers.
 pub(super) fn perform(given: &WhyArguments, output: Output) -> Result<Ending, Failure> {
-    let quiet = Quiet::begin();
     let life = Life::of(given)?;
     let end = life.run_ends;
     let at = given.at.map_or_else(|| life.usual_moment(), |at| Time::ZERO + at);
@@ -66,7 +65,6 @@ pub(super) fn perform(given: &WhyArguments, output: Output) -> Result<Ending, Fa
     }
     let retold = Retold::until(given, life.job, at)?;
     let answer = retold.answer(&life, at, given.at.is_none());
-    drop(quiet);
     print(output, &answer, why_text)?;
     Ok(Ending::Done)
 }
@@ -78,8 +76,12 @@ struct Life {
     arrived: Time,
     /// When it first got devices.
     started: Option<Time>,
-    /// The last moment of the run at which it held nothing and had not ended.
+    /// Whether it holds devices after the records so far.
+    holds: bool,
+    /// The last moment of the run at which it held nothing, after all that happened then, and had not ended.
     waited_last: Option<Time>,
+    /// The last such moment before that one.
+    waited_before: Option<Time>,
     ended: Option<(Time, Outcome)>,
     run_ends: Time,
 }
@@ -105,7 +107,7 @@ impl Life {
                 }
             }
             for life in [&mut by_name, &mut by_number].into_iter().flatten() {
-                life.follow(&record, last);
+                life.follow(&record);
             }
             last = record.at;
         }
@@ -113,18 +115,33 @@ impl Life {
             .or(by_number)
             .ok_or_else(|| WhyError::NoSuchJob { name: given.job.clone(), hint: hint(&given.job, &names) })?;
         let end = run.settings.ended.at_us.max(last);
-        let open = life.ended.is_none() && life.waited_last.is_some_and(|waited| waited == last);
-        Ok(Self { run_ends: end, waited_last: if open { Some(end) } else { life.waited_last }, ..life })
+        let waits_still = life.ended.is_none() && !life.holds;
+        Ok(Self {
+            run_ends: end,
+            waited_last: if waits_still { Some(end) } else { life.waited_last },
+            ..life
+        })
     }
 
     fn begin(job: JobId, name: &Arc<str>, arrived: Time) -> Self {
         let name = Arc::clone(name);
-        Self { job, name, arrived, started: None, waited_last: None, ended: None, run_ends: arrived }
+        let (started, waited_last, waited_before, ended) = (None, None, None, None);
+        Self {
+            job,
+            name,
+            arrived,
+            started,
+            holds: false,
+            waited_last,
+            waited_before,
+            ended,
+            run_ends: arrived,
+        }
     }
 
-    /// Follows one record; `before` is when the one before it was.
-    fn follow(&mut self, record: &Record, before: Time) {
-        let holds = self.waited_last != Some(before) && self.started.is_some();
+    /// Follows one record. Several records may be of the same moment: devices that are given back in one are given
+    /// away in the next.
+    fn follow(&mut self, record: &Record) {
         let gives_up = record.events.iter().any(|event| {
             matches!(event, Event::Stopped { job, .. } | Event::Lost { job, .. } | Event::StartFailed { job, .. }
                 if *job == self.job)
@@ -142,16 +159,31 @@ impl Life {
             .actions
             .iter()
             .any(|action| matches!(action, Action::Start { job, .. } if *job == self.job));
+        self.holds = starts || (self.holds && !gives_up);
         if starts {
             self.started.get_or_insert(record.at);
-        } else if self.ended.is_none() && (!holds || gives_up) {
-            self.waited_last = Some(record.at);
+        }
+        if self.ended.is_none() {
+            self.note_wait(record.at);
+        }
+    }
+
+    /// Keeps the last moment that ended with a wait. A wait that is over within its moment was none.
+    fn note_wait(&mut self, at: Time) {
+        let is_noted = self.waited_last == Some(at);
+        match self.holds {
+            true if is_noted => self.waited_last = self.waited_before,
+            false if !is_noted => {
+                self.waited_before = self.waited_last;
+                self.waited_last = Some(at);
+            }
+            true | false => {}
         }
     }
 
     /// The moment that is shown when nobody says one: the last at which it waited, or, if it never did, its arrival.
     fn usual_moment(&self) -> Time {
-        self.waited_last.filter(|waited| self.started != Some(*waited)).unwrap_or(self.arrived)
+        self.waited_last.unwrap_or(self.arrived)
     }
 }
 
@@ -193,8 +225,10 @@ impl Retold {
         let mut verdict: (Option<Verdict>, Time) = (None, Time::ZERO);
         while let Some(record) = run.record()?.filter(|record| record.at <= at) {
             let batch = Batch { at: record.at, events: record.events };
-            past.observe(core.state(), &batch);
-            run.sound(&batch, || core.step(&batch))?;
+            run.sound(&batch, || {
+                past.observe(core.state(), &batch);
+                core.step(&batch)
+            })?;
             let now = core.state().job(job).map(|_| core.state().verdict(job));
             let kind = |verdict: Option<Verdict>| verdict.map(|verdict| verdict.reason().kind());
             if kind(now) != kind(verdict.0) {

@@ -17,7 +17,7 @@ use trainyard_sim::workload::{ImportReport, Workload};
 
 use super::run_file::{CapacityPart, ClusterPart, JobsPart, MovingPart, WorldPart};
 use super::trace_arguments::{PIPE, ReadingPart, TraceArguments};
-use super::words::{LoadWord, declaring, seconds, span, span_word};
+use super::words::{LoadWord, declaring, seconds, seed, span, span_word};
 use super::{ArgumentError, FaultsWord, MachineChange, Stock};
 use crate::failure::Failure;
 
@@ -67,7 +67,7 @@ pub(crate) struct InputArguments {
     #[arg(long, value_name = "SECONDS", default_value_t = 0.0, help_heading = "Cluster")]
     pub(crate) load_s: f64,
     /// The seed of everything random.
-    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Run")]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = seed, help_heading = "Run")]
     pub(crate) seed: u64,
     /// Cut the run off after this time [default: late enough for every policy that wastes nothing].
     #[arg(long, value_name = "TIME", value_parser = span, help_heading = "Run")]

@@ -202,6 +202,12 @@ impl fmt::Display for Requirement {
     }
 }
 
+impl serde::Serialize for Requirement {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 impl Requirement {
     /// Whether a number keeps the bound. One that is not there keeps none.
     pub(crate) fn holds(&self, found: Option<f64>) -> bool {
@@ -219,6 +225,16 @@ impl Requirement {
         let (key, sign, bound, policy) = (self.metric.key, self.sign(), self.bound, &summary.policy);
         let words = found.map_or_else(|| "absent".to_owned(), |x| x.to_string());
         (!self.holds(found)).then(|| format!("{policy}: {key} is {words}, required is {sign} {bound}"))
+    }
+
+    /// The bound with the title of its number in place of the key, and in the unit of the title.
+    pub(crate) fn titled(&self) -> String {
+        let bound = match self.metric.unit {
+            Unit::Seconds => span_word(trainyard_sched::model::Span::from_secs_f64(self.bound)),
+            Unit::GpuSeconds => (self.bound / 3600.0).to_string(),
+            Unit::Part | Unit::Ratio | Unit::Count => self.bound.to_string(),
+        };
+        format!("{} {} {bound}", self.metric.title, self.sign())
     }
 
     const fn sign(&self) -> &'static str {
@@ -277,6 +293,20 @@ mod tests {
             ["makespn<=10", "makespan_s=10", "makespan_s<=", "makespan_s<=NaN", "gpu_use<5h", "jobs>1h"]
         {
             assert!(bad.parse::<Requirement>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn bounds_are_told_with_titles_and_in_their_units() {
+        for (given, told) in [
+            ("p95_wait<1h", "wait p95 < 1h"),
+            ("avg_jct_completed_s<=2d", "JCT completed <= 2d"),
+            ("lost<3600", "lost GPU h < 1"),
+            ("gpu_seconds_lost>=1800", "lost GPU h >= 0.5"),
+            ("impossible<=0", "impossible <= 0"),
+            ("gpu_use>80%", "GPU use > 0.8"),
+        ] {
+            assert_eq!(given.parse::<Requirement>().unwrap().titled(), told);
         }
     }
 

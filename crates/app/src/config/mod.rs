@@ -18,4 +18,4 @@ pub(crate) use run_file::{Ended, PROGRAM, RunFile};
 pub(crate) use stock::Stock;
 pub(crate) use sweep_file::{Cell, Factor, Setting, SweepFile, SweepFileError};
 pub(crate) use trace_arguments::{PIPE, TraceArguments};
-pub(crate) use words::{ArgumentError, FaultsWord, Threads, load_factor, span};
+pub(crate) use words::{ArgumentError, FaultsWord, Threads, load_factor, seed, span};

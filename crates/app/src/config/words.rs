@@ -16,6 +16,12 @@ pub(crate) enum ArgumentError {
         /// What was given.
         value: String,
     },
+    /// No seed.
+    #[error("`{value}` is no seed; write 0 or a whole number up to 2^64-1 ({})", u64::MAX)]
+    Seed {
+        /// What was given.
+        value: String,
+    },
     /// Arguments about reading, and nothing to read.
     #[error("arguments about reading a trace ({given}) do not go with --generate; name a file with --trace")]
     NothingToRead {
@@ -165,6 +171,11 @@ pub(crate) fn span_word(span: Span) -> String {
     }
 }
 
+/// Reads a seed.
+pub(crate) fn seed(value: &str) -> Result<u64, ArgumentError> {
+    value.trim().parse().map_err(|_| ArgumentError::Seed { value: value.to_owned() })
+}
+
 /// Reads a number of seconds that moving a job costs.
 pub(crate) fn seconds(flag: &'static str, value: f64) -> Result<Span, ArgumentError> {
     let possible = (0.0..=1e9).contains(&value);
@@ -275,6 +286,15 @@ mod tests {
         }
         for bad in ["", "h", "-1h", "3 weeks", "1e300d", "NaN", "inf", "1h30m"] {
             assert!(span(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_seed_is_any_number_of_64_bits_and_others_are_told_so() {
+        assert_eq!((seed("0"), seed("18446744073709551615")), (Ok(0), Ok(u64::MAX)));
+        for bad in ["-1", "1.5", "", "18446744073709551616", "x"] {
+            let message = seed(bad).unwrap_err().to_string();
+            assert!(message.contains("0 or a whole number up to 2^64-1 (18446744073709551615)"), "{message}");
         }
     }
 

@@ -23,7 +23,7 @@ use crate::config::{Ended, Inputs, PolicyChoice, RunFile};
 use crate::failure::Failure;
 pub(crate) use folder::{write_json, write_text};
 use journal::JournalFile;
-pub(crate) use recording::{Journal, Quiet, Recording, RecordingError};
+pub(crate) use recording::{Journal, Recording, RecordingError};
 pub(crate) use replicates::pool;
 use stopwatch::Stopwatch;
 pub(crate) use trial::{Closer, Trial};

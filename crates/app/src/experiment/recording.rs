@@ -117,25 +117,6 @@ impl Recording {
     }
 }
 
-/// What is caught while this lives is told in our own words, and not by the usual hook.
-pub(crate) struct Quiet;
-
-impl Quiet {
-    /// Begins.
-    pub(crate) fn begin() -> Self {
-        panic::set_hook(Box::new(|_| {}));
-        Self
-    }
-}
-
-impl Drop for Quiet {
-    fn drop(&mut self) {
-        if !std::thread::panicking() {
-            let _ = panic::take_hook();
-        }
-    }
-}
-
 fn read_settings(path: &Path) -> Result<RunFile, RecordingError> {
     let text = std::fs::read_to_string(path)
         .map_err(|source| RecordingError::Unreadable { path: path.to_owned(), source })?;
@@ -205,9 +186,14 @@ impl Journal {
 }
 
 /// Does something with events. They are believed there, since backends make them; those of a changed journal may
-/// be impossible, and then what is done stops with a panic, which is a finding here.
+/// be impossible, and then what is done stops with a panic, which is a finding here and is told in our own words.
+/// The usual hook is away only meanwhile, so that a panic anywhere else is still told by it.
 fn sound<T>(batch: &Batch, act: impl FnOnce() -> T) -> Result<T, String> {
-    panic::catch_unwind(panic::AssertUnwindSafe(act)).map_err(|cause| {
+    let usual = panic::take_hook();
+    panic::set_hook(Box::new(|_| {}));
+    let done = panic::catch_unwind(panic::AssertUnwindSafe(act));
+    panic::set_hook(usual);
+    done.map_err(|cause| {
         let text = cause.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| cause.downcast_ref::<&str>().copied()).unwrap_or("no more is known");
         format!("the events at {} cannot have happened ({text})", batch.at)
@@ -247,5 +233,33 @@ impl Sense {
         }
         let job = event.job().filter(|job| job.index() >= self.arrived)?;
         Some(format!("an event names job {}, but only {} have arrived", job.0, self.arrived))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use trainyard_sched::model::Time;
+
+    use super::*;
+
+    #[test]
+    fn only_what_a_journal_causes_is_kept_from_the_usual_hook() {
+        static TOLD: AtomicU32 = AtomicU32::new(0);
+        panic::set_hook(Box::new(|cause| {
+            // Other tests may run meanwhile.
+            if cause.payload().downcast_ref::<&str>() == Some(&"a planted bug") {
+                TOLD.fetch_add(1, Ordering::SeqCst);
+            }
+        }));
+        let batch = Batch { at: Time::ZERO, events: Vec::new() };
+        let found = sound::<()>(&batch, || panic!("a planted bug")).unwrap_err();
+        assert!(found.contains("a planted bug"), "{found}");
+        assert_eq!(TOLD.load(Ordering::SeqCst), 0, "it is told in our own words");
+        assert!(panic::catch_unwind(|| panic!("a planted bug")).is_err());
+        let told = TOLD.load(Ordering::SeqCst);
+        let _ = panic::take_hook();
+        assert_eq!(told, 1, "the hook is back");
     }
 }

@@ -46,7 +46,10 @@ pub(super) fn sweep_note(compared: &Compared) -> String {
     let trust = match seeds {
         1 => "From one seed there are no intervals.".to_owned(),
         _ if seeds < ENOUGH_REPLICATES => {
-            format!("From fewer than {ENOUGH_REPLICATES} seeds, intervals are narrower than they should be.")
+            format!(
+                "From fewer than {ENOUGH_REPLICATES} seeds, intervals are narrower than they should be and no difference \
+                 is called certain."
+            )
         }
         _ => "Intervals are of the bootstrap over seeds.".to_owned(),
     };

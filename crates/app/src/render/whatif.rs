@@ -31,7 +31,10 @@ pub(super) fn replicates(answer: &Answer) -> String {
     let few = match count {
         1 => " From one there is no interval.".to_owned(),
         _ if count < ENOUGH_REPLICATES => {
-            format!(" From fewer than {ENOUGH_REPLICATES}, intervals are narrower than they should be.")
+            format!(
+                " From fewer than {ENOUGH_REPLICATES}, intervals are narrower than they should be and no difference is \
+                 called certain (--seeds {ENOUGH_REPLICATES})."
+            )
         }
         _ => String::new(),
     };
@@ -88,5 +91,5 @@ fn search(search: &Search) -> String {
         row
     };
     let table = plain_table(&headers, search.tried.iter().map(row).collect());
-    format!("{} under {}, by nodes of {}:\n{table}", search.bounds.join(" and "), search.policy, search.node)
+    format!("{} under {}, by nodes of {}:\n{table}", search.all_bounds(), search.policy, search.node)
 }

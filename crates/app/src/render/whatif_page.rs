@@ -219,8 +219,7 @@ fn tried(search: &Search) -> Markup {
         cells.push(Cell { text, value: None, best: Some(tried.nodes) == search.nodes });
         Row { name: tried.nodes.to_string(), series: None, tag: None, cells }
     };
-    let caption =
-        format!("{} under {}, nodes of {}", search.bounds.join(" and "), search.policy, search.node);
+    let caption = format!("{} under {}, nodes of {}", search.all_bounds(), search.policy, search.node);
     let rows = search.tried.iter().map(row).collect();
     html! { details.data { summary { (caption.clone()) } (Numbers { caption, of: "nodes more", columns, rows }.draw()) } }
 }

@@ -3,7 +3,7 @@
 
 use super::figure::{difference, hours, number};
 use super::whatif::metric;
-use crate::config::{METRICS, Unit};
+use crate::config::{Requirement, Unit};
 use crate::experiment::whatif::{Answer, Figure, Kind, Scenario, Search, Share};
 use crate::statistics::{Estimate, Interval};
 
@@ -174,17 +174,9 @@ fn metric_gain(key: &str) -> &'static str {
     }
 }
 
-/// A bound with the title of its number in place of the key.
-fn in_words(bound: &str) -> String {
-    let named = METRICS.iter().find_map(|metric| Some((metric.title, bound.strip_prefix(metric.key)?)));
-    let Some((title, rest)) = named else { return bound.to_owned() };
-    let sign = rest.trim_end_matches(|c: char| !"<>=".contains(c));
-    format!("{title} {sign} {}", &rest[sign.len()..])
-}
-
 /// What a search found.
 fn search(search: &Search) -> String {
-    let bounds = search.bounds.iter().map(|bound| in_words(bound)).collect::<Vec<_>>().join(" and ");
+    let bounds = search.bounds.iter().map(Requirement::titled).collect::<Vec<_>>().join(" and ");
     let on_top = if search.on_top_of.is_empty() {
         String::new()
     } else {
@@ -230,9 +222,11 @@ mod tests {
     }
 
     #[test]
-    fn bounds_are_told_with_titles() {
-        assert_eq!(in_words("p95_wait_s<1h"), "wait p95 < 1h");
-        assert_eq!(in_words("avg_jct_completed_s<=2d"), "JCT completed <= 2d");
+    fn few_replicates_make_nothing_certain() {
+        let by = Estimate { replicates: 5, ..estimate(-3600.0, -4000.0, -3000.0) };
+        let figure = Figure { value: estimate(3600.0, 3000.0, 4000.0), difference: Some(by) };
+        let text = moved("the wait", figure);
+        assert!(text.contains("goes from") && text.contains("which may be chance"), "{text}");
     }
 
     #[test]

@@ -129,23 +129,31 @@ impl Timeline {
 
     /// All bars, with those shorter than a grain merged, by row and time.
     pub fn blocks(&self, grain: Span) -> Vec<Block> {
-        let mut blocks = Vec::new();
+        let mut blocks: Vec<Block> = Vec::new();
         for (row, there) in self.rows.iter().enumerate() {
             let begin = blocks.len();
+            // The blocks that reach the device before, by the time at which they end, as its bars are.
+            let mut before: Vec<usize> = Vec::new();
             for (device, bars) in there.devices.iter().enumerate() {
+                let mut here = Vec::with_capacity(bars.len());
                 for bar in merged(bars, grain.max(self.grain)) {
                     // The same job on the device before is the same block.
-                    let above = |block: &&mut Block| {
+                    let first = before.partition_point(|i: &usize| blocks[*i].bar.to < bar.to);
+                    let alike = before[first..].iter().take_while(|i| blocks[**i].bar.to == bar.to);
+                    let is_above = |i: &usize| {
+                        let block: &Block = &blocks[*i];
                         block.device + block.devices == device && block.bar.looks_like(&bar)
                     };
-                    match blocks[begin..].iter_mut().find(above) {
-                        Some(Block { devices, bar: sum, .. }) => {
-                            *devices += 1;
-                            sum.held += bar.held;
-                        }
-                        None => blocks.push(Block { row, device, devices: 1, bar }),
+                    let above = alike.copied().find(is_above);
+                    if let Some(i) = above {
+                        blocks[i].devices += 1;
+                        blocks[i].bar.held += bar.held;
+                    } else {
+                        blocks.push(Block { row, device, devices: 1, bar });
                     }
+                    here.push(above.unwrap_or(blocks.len() - 1));
                 }
+                before = here;
             }
             blocks[begin..].sort_by_key(|block| (block.bar.from, block.device));
         }
@@ -289,6 +297,26 @@ mod tests {
         assert!(rows.contains(&0) && rows.iter().any(|row| (100..103).contains(row)) && rows.contains(&103));
         assert!(!rows.contains(&104), "a node without GPUs has no row");
         assert_eq!(Timeline::new(&Cluster::uniform(5, 8, "v100")).nodes().count(), 5);
+    }
+
+    #[test]
+    fn neighbouring_devices_of_a_job_are_one_block_and_others_are_not() {
+        let mut timeline = Timeline::new(&Cluster::uniform(1, 5, "v100"));
+        let of = |devices: &[usize], one: Bar, timeline: &mut Timeline| {
+            devices.iter().for_each(|device| timeline.rows[0].devices[*device].push(one));
+        };
+        // Two end at the same time; one has a gap between its devices.
+        of(&[0, 1, 2], bar(0, 0, 100), &mut timeline);
+        of(&[3, 4], bar(1, 0, 100), &mut timeline);
+        of(&[0, 2, 3], bar(2, 100, 300), &mut timeline);
+        of(&[1], bar(3, 150, 200), &mut timeline);
+        of(&[0, 1, 2, 3, 4], bar(4, 300, 400), &mut timeline);
+        let facts =
+            |block: &Block| (block.bar.job.0, block.device, block.devices, block.bar.held.0 / 1_000_000);
+        let found: Vec<_> = timeline.blocks(Span::ZERO).iter().map(facts).collect();
+        let expected =
+            [(0, 0, 3, 300), (1, 3, 2, 200), (2, 0, 1, 200), (2, 2, 2, 400), (3, 1, 1, 50), (4, 0, 5, 500)];
+        assert_eq!(found, expected);
     }
 
     #[test]

@@ -126,7 +126,8 @@ impl Sweep {
         let findings = inputs.reports().flat_map(|report| &report.findings);
         let blemishes = findings.filter(|finding| blemished(finding.done)).map(|finding| finding.count).sum();
         let run = measure(inputs, &self.cells[cell].policy)?;
-        let record = Record { identity, summary: run.summary, blemishes, measured: run.times };
+        let binary = store.binary().to_owned();
+        let record = Record { identity, binary, summary: run.summary, blemishes, measured: run.times };
         store.keep(&record)?;
         Ok((record, false))
     }

@@ -37,6 +37,8 @@ pub(crate) struct Identity {
 pub(crate) struct Record {
     /// What it depends on.
     pub(crate) identity: Identity,
+    /// SHA-256 of the program file that did it. It is no part of the name, so that tables of equal results are equal.
+    pub(crate) binary: String,
     /// Its numbers.
     pub(crate) summary: Summary,
     /// Rows of its trace that were left out or repaired.
@@ -78,6 +80,8 @@ impl Identity {
 /// The folder of runs.
 pub(crate) struct Store {
     folder: PathBuf,
+    /// SHA-256 of the program file that runs now.
+    binary: String,
 }
 
 impl Store {
@@ -85,18 +89,26 @@ impl Store {
     pub(crate) fn open(out: &Path) -> Result<Self, Failure> {
         let folder = out.join(RUNS);
         std::fs::create_dir_all(&folder).map_err(Failure::file("make the folder", &folder))?;
-        Ok(Self { folder })
+        let program =
+            std::env::current_exe().map_err(Failure::file("find", Path::new("the program itself")))?;
+        Ok(Self { folder, binary: sha256_of_file(&program)? })
+    }
+
+    /// SHA-256 of the program file that runs now.
+    pub(crate) fn binary(&self) -> &str {
+        &self.binary
     }
 
     fn path(&self, hash: &str) -> PathBuf {
         self.folder.join(format!("{hash}.json"))
     }
 
-    /// The record of a run, if it is there and whole, and of exactly this run.
+    /// The record of a run, if it is there and whole, and of exactly this run by exactly this program: a
+    /// program that was built again may well have the same version.
     pub(crate) fn find(&self, identity: &Identity) -> Option<Record> {
         let text = std::fs::read_to_string(self.path(&identity.hash())).ok()?;
         let record: Record = serde_json::from_str(&text).ok()?;
-        (record.identity == *identity).then_some(record)
+        (record.identity == *identity && record.binary == self.binary).then_some(record)
     }
 
     /// Keeps a record.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::config::Requirement;
 use crate::statistics::Estimate;
 
 /// All that was found.
@@ -141,7 +142,7 @@ pub(crate) struct Search {
     /// The changes on top of which nodes are added.
     pub(crate) on_top_of: Vec<String>,
     /// The bounds.
-    pub(crate) bounds: Vec<String>,
+    pub(crate) bounds: Vec<Requirement>,
     /// The smallest number of nodes that was found to keep them.
     pub(crate) nodes: Option<u32>,
     /// The largest number that was tried.
@@ -152,6 +153,13 @@ pub(crate) struct Search {
     pub(crate) hindered_by: Option<String>,
     /// Everything that was tried, by number of nodes.
     pub(crate) tried: Vec<Attempt>,
+}
+
+impl Search {
+    /// The bounds as they are given, in one line.
+    pub(crate) fn all_bounds(&self) -> String {
+        self.bounds.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ")
+    }
 }
 
 /// One number of nodes.

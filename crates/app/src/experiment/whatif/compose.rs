@@ -30,6 +30,7 @@ pub(super) fn answer(
     let question = context.question;
     let mut scenarios = Vec::with_capacity(worlds.len());
     let mut assumptions = assumptions(context, today);
+    let known: BTreeSet<&str> = today.workload.jobs.iter().map(|(job, _)| &*job.name).collect();
     for (world, runs_of_it) in worlds.iter().zip(runs) {
         let inputs = context.inputs(world, 0)?;
         let gpus = inputs.cluster_part.gpus;
@@ -40,6 +41,7 @@ pub(super) fn answer(
         };
         scenarios.push(Scenario {
             cost: comparison.cost(question.price, gpus as f64 - today.cluster_part.gpus as f64),
+            cannot_run: comparison.cannot_run(&known),
             ..comparison.scenario(world, gpus)
         });
         assumptions.extend(broken_promises(world, &inputs));
@@ -80,7 +82,7 @@ impl Comparison<'_> {
             waited_hours: self.waited("waited_hours", |run| run.waited_s / 3600.0),
             waited_gpu_hours: self.waited("waited_gpu_hours", |run| run.waited_gpu_s / 3600.0),
             teams: self.teams(),
-            cannot_run: self.cannot_run(),
+            cannot_run: CannotRun::default(),
             cost: None,
         }
     }
@@ -128,15 +130,14 @@ impl Comparison<'_> {
         first.iter().map(team).collect()
     }
 
-    fn cannot_run(&self) -> CannotRun {
+    fn cannot_run(&self, known: &BTreeSet<&str>) -> CannotRun {
         let (Some(run), Some(today)) = (self.runs.first(), self.today.and_then(|runs| runs.first())) else {
             return CannotRun::default();
         };
         // A copy of a job can run where the job can.
-        let original = |name: &String| name.split('~').next().unwrap_or_default().to_owned();
-        let before: BTreeSet<String> = today.impossible.iter().map(original).collect();
+        let before: BTreeSet<&str> = today.impossible.iter().map(|name| original(name, known)).collect();
         let mut now: Vec<&String> =
-            run.impossible.iter().filter(|name| !before.contains(&original(name))).collect();
+            run.impossible.iter().filter(|name| !before.contains(original(name, known))).collect();
         let count = now.len();
         now.truncate(EXAMPLES);
         CannotRun { count, examples: now.into_iter().cloned().collect() }
@@ -155,6 +156,19 @@ impl Comparison<'_> {
         let per_hour_of_waiting = is_removed.then(|| Estimate::of_ratio(&costs, &less, seed));
         Some(Cost { per_gpu_hour, in_all, per_hour_of_waiting })
     }
+}
+
+/// The job of today that a job is a copy of, or the job itself. Real jobs may have names like those of copies, so a
+/// suffix is taken off only where that leads to a job that is known.
+fn original<'a>(name: &'a str, known: &BTreeSet<&str>) -> &'a str {
+    let mut stem = name;
+    while !known.contains(stem) {
+        match stem.rsplit_once('~') {
+            Some((shorter, number)) if number.parse::<u32>().is_ok() => stem = shorter,
+            _ => return name,
+        }
+    }
+    stem
 }
 
 /// What each other policy gives of the gain of each addition. A gain that is not certain has no parts.
@@ -268,5 +282,27 @@ impl Scenario {
     pub(crate) fn figure(&self, key: &str) -> Figure {
         let metrics: &BTreeMap<&'static str, Figure> = &self.metrics;
         metrics.get(key).copied().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn real_names_are_not_taken_for_copies() {
+        let known = BTreeSet::from(["a", "a~2", "train~lr"]);
+        for (name, expected) in [
+            ("a", "a"),
+            ("a~2", "a~2"),
+            ("a~3", "a"),
+            ("a~2~2", "a~2"),
+            ("train~lr", "train~lr"),
+            ("train~lr~2", "train~lr"),
+            ("train~x", "train~x"),
+            ("b~2", "b~2"),
+        ] {
+            assert_eq!(original(name, &known), expected, "{name}");
+        }
     }
 }

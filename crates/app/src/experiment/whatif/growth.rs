@@ -55,11 +55,11 @@ fn search_one(
         let attempt = judge(goal, nodes, &runs, context.question.inputs.seed);
         let is_enough = attempt.is_enough;
         tried.insert(nodes, attempt);
-        let nobody_waits = runs.iter().all(|run| run.waited_s == 0.0 && run.summary.censored == 0);
+        let only_run_time_is_left = only_run_time_is_left(&runs);
         last_runs = runs;
         Ok::<_, Failure>(match is_enough {
             true => Tried::Enough,
-            false if nobody_waits => Tried::Hopeless,
+            false if only_run_time_is_left => Tried::Hopeless,
             false => Tried::TooLittle,
         })
     })?;
@@ -68,7 +68,7 @@ fn search_one(
         node: goal.node.to_string(),
         policy: world.policy.label(),
         on_top_of,
-        bounds: goal.bounds.iter().map(ToString::to_string).collect(),
+        bounds: goal.bounds.clone(),
         nodes: found.answer,
         looked_up_to: found.looked_up_to,
         is_uneven: found.is_uneven,
@@ -89,17 +89,20 @@ fn judge(goal: &Goal, nodes: u32, runs: &[Measured], seed: u64) -> Attempt {
     Attempt { nodes, gpus: nodes * goal.node.gpus, is_enough, metrics }
 }
 
+/// Whether no job waits and none is impossible, so that more nodes of the kind change nothing. An impossible job may
+/// well become possible with more of them.
+fn only_run_time_is_left(runs: &[Measured]) -> bool {
+    let is_served =
+        |run: &Measured| run.waited_s == 0.0 && run.summary.censored == 0 && run.summary.impossible == 0;
+    runs.iter().all(is_served)
+}
+
 /// Why the largest number that was tried does not help.
 fn hindrance(goal: &Goal, runs: &[Measured], nodes: u32, enough: u32) -> Option<String> {
-    let impossible = runs.first().map_or(0, |run| run.summary.impossible);
-    if runs.iter().all(|run| run.waited_s == 0.0 && run.summary.censored == 0) {
-        let what = "no job waits any more there, so what is left is the jobs' own run time";
-        return Some(if impossible > 0 {
-            format!("{what}, and {impossible} jobs cannot run on such nodes or any others there")
-        } else {
-            what.to_owned()
-        });
+    if only_run_time_is_left(runs) {
+        return Some("no job waits any more there, so what is left is the jobs' own run time".to_owned());
     }
+    let impossible = runs.iter().map(|run| run.summary.impossible).max().unwrap_or_default();
     if impossible > 0 {
         return Some(format!("{impossible} jobs cannot run on such nodes or any others there"));
     }
