@@ -3,17 +3,20 @@
 //! one that nobody recognises fails the test.
 
 mod shared_data;
+#[path = "shared_data/walk.rs"]
+mod walk;
 
 use std::fmt::Write as _;
 use std::path::Path;
 
-use shared_data::{files, public};
+use shared_data::public;
 use trainyard_sched::model::Time;
 use trainyard_sim::capacity::{self, Capacity, CapacityError};
 use trainyard_sim::cluster::{self, ClusterFile, ClusterFileError};
 use trainyard_sim::trace::{Options, TraceError, read};
 use trainyard_sim::workload::{Done, ImportReport, Workload};
 use trainyard_sim::{Stranger, SupplementError};
+use walk::files;
 
 /// More dropped rows than this need a reason that is known to hit so many.
 const MOST_DROPPED: f64 = 0.1;

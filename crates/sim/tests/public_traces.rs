@@ -2,13 +2,16 @@
 //! tools on the same files.
 
 mod shared_data;
+#[path = "shared_data/walk.rs"]
+mod walk;
 
 use std::path::Path;
 
-use shared_data::{files, public};
+use shared_data::public;
 use trainyard_sched::model::{GpuTypeSet, Span, Time};
 use trainyard_sim::trace::{Options, read};
 use trainyard_sim::workload::{Done, Workload};
+use walk::files;
 
 /// Reads a file that must be recognised as this format.
 fn whole(path: &Path, format: &str) -> Workload {

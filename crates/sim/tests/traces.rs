@@ -3,17 +3,20 @@
 //! The files are not part of the repository; a test that does not find them says so and passes.
 
 mod shared_data;
+#[path = "shared_data/walk.rs"]
+mod walk;
 
 use std::path::Path;
 
 use proptest::prelude::*;
-use shared_data::{files, public};
+use shared_data::public;
 use trainyard_sched::model::{Cluster, Span, Time};
 use trainyard_sim::cluster::{parse, parse_words, read as read_cluster};
 use trainyard_sim::faults::read_faults_from;
 use trainyard_sim::physics::parse_throughputs;
 use trainyard_sim::trace::{FORMATS, Options, TraceError, read, read_from, write_csv};
 use trainyard_sim::workload::{Done, Workload};
+use walk::files;
 
 fn whole(path: &Path) -> Workload {
     read(path, &Options::default()).unwrap_or_else(|error| panic!("{}: {error}", path.display()))

@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 
 /// The folder of the public data, whether or not it is there.
+#[expect(clippy::disallowed_methods, reason = "whoever runs the test says where public data are")]
 fn folder() -> PathBuf {
     std::env::var_os("TRAINYARD_PUBLIC_DATA")
         .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"), PathBuf::from)
@@ -15,6 +16,7 @@ fn folder() -> PathBuf {
 /// # Panics
 ///
 /// If it is not there and `TRAINYARD_REQUIRE_DATA=1`.
+#[expect(clippy::disallowed_methods, reason = "whoever runs the test says where public data are")]
 pub(crate) fn public(path: &str) -> Option<PathBuf> {
     let required = std::env::var_os("TRAINYARD_REQUIRE_DATA").is_some_and(|word| word == "1");
     found(&folder(), path, required).unwrap_or_else(|told| panic!("{told}"))
@@ -31,21 +33,6 @@ fn found(folder: &Path, path: &str, required: bool) -> Result<Option<PathBuf>, S
     }
     println!("skipped: {told}");
     Ok(None)
-}
-
-/// All files below a folder whose name ends like this, in order.
-pub(crate) fn files(folder: &Path, end: &str) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            found.extend(files(&path, end));
-        } else if path.to_string_lossy().ends_with(end) {
-            found.push(path);
-        }
-    }
-    found.sort();
-    found
 }
 
 #[test]
