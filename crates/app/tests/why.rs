@@ -49,7 +49,7 @@ fn a_waiting_job_is_told_what_binds_who_is_ahead_and_when_it_starts() {
         "also      no_capacity: needs 2 workers",
         "place     2 of 3 that wait; 1 of those ahead want the same; ahead: b (y, 4 GPUs, 10m 00s left)",
         "held by   1 jobs on 3 GPUs: a (x, 3 GPUs, until 1h 00m)",
-        "there is room when job a end, by declaration at 1h 00m; but then others go first",
+        "there is room when job a ends, by declaration at 1h 00m; but then others go first",
     ] {
         assert!(text.contains(part), "`{part}` is missing in\n{text}");
     }
