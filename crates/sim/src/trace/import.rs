@@ -8,22 +8,20 @@ use rand_distr::{Distribution, StandardNormal};
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::SeedableRng;
 use trainyard_sched::model::{
-    Declared, GPU, Goals, GpuTypeId, GpuTypeSet, Job, JobId, ModelId, MoveCost, Parallelism, Seed, Span,
-    TenantId, Time, Wanted,
+    Declared, Goals, GpuTypeId, GpuTypeSet, Job, JobId, ModelId, MoveCost, Parallelism, Seed, Span, TenantId,
+    Time, Wanted,
 };
 
+use super::bounds::bounded;
 use super::duplicates::{Origin, Rows, hash};
 use super::error::{TraceError, nearest, shortened};
-use super::fields::{GPU_LIMIT, Problem, Remark};
+use super::fields::{Problem, Remark};
 use super::names::Names;
 use super::wall::Clock;
 use super::{Declaring, Options};
 use crate::truth::{Ending, Speed, Truth};
 use crate::workload::{Done, Finding, ImportReport, Workload};
 
-/// The most that a worker may ask for, as in the native format.
-const MOST_CPU_MILLI: u64 = 1_000_000_000;
-const MOST_MEMORY_BYTES: u64 = 1_000_000_000_000_000_000;
 /// The tenant of jobs whose trace names none.
 const NOBODY: &str = "default";
 
@@ -466,25 +464,6 @@ pub(crate) fn declare(job: &mut Job, declaring: Declaring, seed: Seed) {
         }
         Declaring::Absent => job.declared = Declared::default(),
     }
-}
-
-/// Refuses a gang of more GPUs than any job may have, and workers beyond what the native format can say.
-fn bounded(draft: Draft<'_>) -> Result<Draft<'_>, Problem> {
-    let worker = draft.shape.data_parallel().map(|job| job.worker).unwrap_or_default();
-    if worker.cpu_milli > MOST_CPU_MILLI {
-        let what = "a worker asks for more than a million CPU cores";
-        return Err(Problem::new(what, "", &(worker.cpu_milli / 1000).to_string()));
-    }
-    if worker.memory_bytes > MOST_MEMORY_BYTES {
-        let what = "a worker asks for more than a thousand million GB of memory";
-        return Err(Problem::new(what, "", &worker.memory_bytes.to_string()));
-    }
-    let gpus = draft.shape.minimum().gpu_milli.div_ceil(GPU);
-    if gpus as f64 <= GPU_LIMIT {
-        return Ok(draft);
-    }
-    let what = format!("the workers together ask for more than {GPU_LIMIT} GPUs");
-    Err(Problem::new(what, "", &gpus.to_string()))
 }
 
 /// What an honest owner declares: the time of one iteration belongs to the smallest gang.

@@ -3,6 +3,7 @@
 
 mod acme;
 mod alibaba;
+mod bounds;
 mod chronus;
 mod duplicates;
 mod elasticflow;

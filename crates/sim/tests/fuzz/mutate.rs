@@ -6,7 +6,7 @@ use rand_pcg::rand_core::SeedableRng;
 use trainyard_sched::model::Seed;
 
 /// Values that readers meet in the field and from people who mean harm.
-const HOSTILE: [&str; 44] = [
+const HOSTILE: [&str; 53] = [
     "",
     "0",
     "-0",
@@ -24,6 +24,15 @@ const HOSTILE: [&str; 44] = [
     "65535",
     "1000001",
     "1e15",
+    "1e9",
+    "1e18",
+    "1E",
+    "1E\", \"memory\": \"1E",
+    "1Ei",
+    "1500m",
+    "1000000000P",
+    "9223372036854775807",
+    "18446744073709551615",
     "0x10",
     "1_000",
     "+5",
