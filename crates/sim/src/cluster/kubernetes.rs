@@ -161,8 +161,12 @@ fn push(
         let what = "no label names the GPU type; it is called `gpu`";
         builder.note(Done::Assumed, line, what, &item.metadata.name);
     }
-    let memory =
-        label("nvidia.com/gpu.memory").and_then(quantity).filter(|mib| gpus > 0.0 && *mib <= MOST_MIB);
+    let memory_label = label("nvidia.com/gpu.memory").filter(|_| gpus > 0.0);
+    let memory = memory_label.and_then(quantity).filter(|mib| *mib <= MOST_MIB);
+    if memory_label.is_some() && memory.is_none() {
+        let what = "nvidia.com/gpu.memory is no believable number of MiB; it is not read";
+        builder.note(Done::Noted, line, what, &item.metadata.name);
+    }
     let machine = Machine {
         name: &item.metadata.name,
         rack: rack(builder, line, item),
@@ -311,6 +315,10 @@ mod tests {
         assert_eq!(large.cluster.nodes[0].holds.memory_bytes, 1 << 50);
         let shares = EIGHT.replace("\"8\"", "\"8500m\"");
         assert!(read(&[node("a", &shares)], "").unwrap_err().to_string().contains("nvidia.com/gpu `8.5`"));
+        let odd = node("a", EIGHT).replace("81920", "99999999999");
+        let odd = read(&[odd], "").unwrap();
+        assert_eq!(odd.cluster.gpu_types[0].memory_bytes, None);
+        assert!(odd.report.findings.iter().any(|finding| finding.what.contains("no believable number")));
         let pod = "{\"kind\": \"Pod\", \"metadata\": {\"name\": \"p\"}}".to_owned();
         let found = read(&[node("a", EIGHT), pod], "").unwrap();
         assert!(found.report.findings.iter().any(|finding| finding.what.contains("no node")));
