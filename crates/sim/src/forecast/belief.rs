@@ -296,4 +296,31 @@ mod tests {
         assert_eq!(groups.len(), 10);
         assert!(groups.is_sorted_by(|a, b| a.0 > b.0) && groups[9].0 == 0.0);
     }
+
+    #[test]
+    fn what_has_run_for_long_is_not_taken_to_be_short() {
+        // Half of the declarations were twice too long, and half too short by half.
+        let seen = |value| Observed { value, ended: true, weight: 1.0 };
+        let mut ratios: Vec<Observed> = (0..40).map(|i| seen(if i % 2 == 0 { 0.5 } else { 1.5 })).collect();
+        sort(&mut ratios);
+        let workload = crate::generate::generate(&crate::generate::Parameters::default()).expect("a preset");
+        let mut job = (*workload.jobs[0].0).clone();
+        job.declared = trainyard_sched::model::Declared {
+            iterations: Some(1000.0),
+            iteration: Some(Span::from_secs(1)),
+            limit: None,
+        };
+        let lengths = |worked_s: f64| -> Vec<f64> {
+            let believed = |seed: u64| Belief {
+                seed: Seed(seed),
+                ratios: vec![(0.0, Survival::new(&ratios, |_, weight| weight))],
+                lengths: BTreeMap::new(),
+                all_lengths: Survival::default(),
+            };
+            (0..200).map(|seed| believed(seed).length_s(&job, None, worked_s)).collect()
+        };
+        let fresh = lengths(0.0).into_iter().filter(|length| *length == 500.0).count();
+        assert!((60..=140).contains(&fresh), "half of the fresh ones: {fresh}");
+        assert!(lengths(600.0).into_iter().all(|length| length == 1500.0));
+    }
 }
