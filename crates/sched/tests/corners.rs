@@ -174,7 +174,7 @@ fn a_report_that_comes_again_later_takes_nothing_back() {
         iterations,
         speed: 1.0,
         saved: 0.0,
-        loss: Some(trainyard_sched::model::LossPoint { iteration: iterations, loss: 1.0, accuracy: None }),
+        losses: vec![trainyard_sched::model::LossPoint { iteration: iterations, loss: 1.0, accuracy: None }],
     };
     tell(&mut core, 10, report(10.0));
     tell(&mut core, 20, report(20.0));

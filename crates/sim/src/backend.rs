@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use trainyard_sched::control::{Action, Backend, Batch, Event, How};
 use trainyard_sched::decide::Abilities;
-use trainyard_sched::model::{Allocation, Attempt, Cluster, JobId, LossPoint, NodeId, NodeState, Span, Time};
+use trainyard_sched::model::{Allocation, Attempt, Cluster, JobId, NodeId, NodeState, Span, Time};
 
 use crate::occupancy::Occupancy;
 use crate::physics::{Crowd, Physics};
@@ -48,7 +48,7 @@ pub struct Options {
     pub node_changes: Vec<(Time, NodeId, NodeState)>,
     /// When to stop looking.
     pub horizon: Time,
-    /// How often jobs with a loss curve report; `None` means never.
+    /// How often running jobs report how far and how good they are; `None` means never.
     pub report_every: Option<Span>,
 }
 
@@ -202,8 +202,7 @@ impl SimBackend {
     }
 
     fn report_later(&mut self, id: JobId) {
-        let truth = &self.workload.jobs[id.index()].1;
-        if let (Some(every), Some(_)) = (self.options.report_every, truth.curve) {
+        if let Some(every) = self.options.report_every {
             let (at, attempt) = (self.now + every.max(Span(1)), self.run(id).attempt);
             self.expect(at, Coming::Report(id, attempt));
         }
@@ -211,26 +210,29 @@ impl SimBackend {
 
     fn report(&mut self, id: JobId, attempt: Attempt) {
         self.advance(id);
-        let truth = &self.workload.jobs[id.index()].1;
-        let curve = truth.curve.expect("only jobs with a curve report");
-        let run = self.jobs[id.index()].run.as_ref().expect("a report of a running job");
-        if run.is_stopping {
+        if self.run(id).is_stopping {
             return;
         }
-        let loss = LossPoint { iteration: run.iterations, loss: curve.loss(run.iterations), accuracy: None };
-        self.ready.push(Event::Progress {
-            job: id,
-            attempt,
-            iterations: run.iterations,
-            speed: run.per_s,
-            saved: run.saved,
-            loss: Some(loss),
-        });
+        self.tell_progress(id, attempt);
         self.report_later(id);
+    }
+
+    /// Tells how far a job is, and its losses since the report before.
+    fn tell_progress(&mut self, job: JobId, attempt: Attempt) {
+        let loss = self.workload.jobs[job.index()].1.loss.as_ref();
+        let run = self.jobs[job.index()].run.as_mut().expect("a report of a running job");
+        let losses = loss.map_or_else(Vec::new, |loss| loss.points(run.reported, run.iterations));
+        run.reported = Some(run.iterations);
+        let (iterations, speed, saved) = (run.iterations, run.per_s, run.saved);
+        self.ready.push(Event::Progress { job, attempt, iterations, speed, saved, losses });
     }
 
     fn finished(&mut self, id: JobId) {
         let attempt = self.run(id).attempt;
+        if self.options.report_every.is_some() {
+            self.advance(id);
+            self.tell_progress(id, attempt);
+        }
         self.release(id);
         let outcome = self.workload.jobs[id.index()].1.ending.outcome();
         self.jobs[id.index()].is_over = true;
@@ -280,8 +282,8 @@ impl SimBackend {
                 let speed = self.retime(id);
                 let run = self.run(id);
                 let (attempt, iterations, saved) = (run.attempt, run.iterations, run.saved);
-                let (job, loss) = (id, None);
-                self.ready.push(Event::Progress { job, attempt, iterations, speed, saved, loss });
+                let (job, losses) = (id, Vec::new());
+                self.ready.push(Event::Progress { job, attempt, iterations, speed, saved, losses });
             }
         }
     }

@@ -9,6 +9,7 @@ mod document;
 pub mod faults;
 pub mod forecast;
 pub mod generate;
+pub mod loss;
 mod occupancy;
 pub mod physics;
 mod quantity;

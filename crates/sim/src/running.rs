@@ -26,6 +26,8 @@ pub(crate) struct Running {
     pub(crate) saved: f64,
     pub(crate) is_stopping: bool,
     is_paused: bool,
+    /// The iterations at the latest report; `None` before the first.
+    pub(crate) reported: Option<f64>,
     /// Counts the forecasts of its end, so that older ones are void.
     pub(crate) forecast: u64,
 }
@@ -42,6 +44,7 @@ impl Running {
             saved: iterations,
             is_stopping: false,
             is_paused: false,
+            reported: (iterations > 0.0).then_some(iterations),
             forecast: 0,
         }
     }
@@ -53,6 +56,7 @@ impl Running {
     pub(crate) fn begin_training(&mut self, now: Time, iterations: f64) {
         self.iterations = iterations;
         self.saved = iterations;
+        self.reported = (iterations > 0.0).then_some(iterations);
         self.as_of = now;
         self.began = Some(now);
     }

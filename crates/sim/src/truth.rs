@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use trainyard_sched::control::Outcome;
-use trainyard_sched::model::{Curve, MoveCost, Span, SpeedFunction};
+use trainyard_sched::model::{MoveCost, Span, SpeedFunction};
 
+use crate::loss::TrueLoss;
 use crate::physics::ThroughputTable;
 
 /// The truth about one job.
@@ -19,8 +20,8 @@ pub struct Truth {
     pub move_cost: MoveCost,
     /// Bytes that its workers exchange in every iteration when they are on several nodes.
     pub gradient_bytes: f64,
-    /// Its loss as a function of the iteration.
-    pub curve: Option<Curve>,
+    /// Its loss, if it has one to report.
+    pub loss: Option<TrueLoss>,
     /// How it ends.
     pub ending: Ending,
 }
@@ -81,7 +82,7 @@ impl Truth {
             speed: Speed::Fixed { iteration: Span::from_secs(1), workers },
             move_cost: MoveCost::default(),
             gradient_bytes: 0.0,
-            curve: None,
+            loss: None,
             ending: Ending::Completed,
         }
     }

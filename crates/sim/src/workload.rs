@@ -87,7 +87,7 @@ impl Workload {
             Speed::Fixed { iteration, .. } => Some(*iteration),
             Speed::Function(_) | Speed::Table { .. } => None,
         };
-        Declared { iterations: Some(truth.iterations), iteration, limit: None }
+        Declared { iterations: Some(truth.iterations), iteration, ..Declared::default() }
     }
 }
 

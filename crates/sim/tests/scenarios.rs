@@ -210,7 +210,7 @@ impl JobLine {
             Some(seconds) => Declared {
                 iterations: Some(seconds as f64),
                 iteration: Some(Span::from_secs(1)),
-                limit: None,
+                ..Declared::default()
             },
         };
         let types: Vec<_> = self

@@ -65,7 +65,8 @@ impl Core {
     /// A loop at the beginning of a run.
     pub fn new(cluster: Cluster, tenants: Tenants, policy: Box<dyn Policy>, settings: Settings) -> Self {
         let cadence = policy.cadence();
-        let state = State::new(Arc::new(cluster), Arc::new(tenants));
+        let mut state = State::new(Arc::new(cluster), Arc::new(tenants));
+        state.set_fitting(policy.fitting());
         Self {
             state,
             policy,
@@ -92,8 +93,10 @@ impl Core {
     }
 
     pub(super) fn resumed(moment: &Moment, policy: Box<dyn Policy>) -> Self {
+        let mut state = moment.state.clone();
+        state.set_fitting(policy.fitting());
         Self {
-            state: moment.state.clone(),
+            state,
             cadence: policy.cadence(),
             policy,
             settings: moment.settings,
@@ -119,6 +122,7 @@ impl Core {
         self.cadence = policy.cadence();
         self.policy = policy;
         self.state.forget_notes();
+        self.state.set_fitting(self.policy.fitting());
         self.cause.add(Causes::POLICY);
         self.next_round = None;
         self.alarm = None;

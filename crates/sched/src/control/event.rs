@@ -82,8 +82,9 @@ pub enum Event {
         speed: f64,
         /// Iterations that are saved.
         saved: f64,
-        /// The loss, if it was reported.
-        loss: Option<LossPoint>,
+        /// Losses since the report before, by ascending iteration.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        losses: Vec<LossPoint>,
     },
     /// The copies of a job now have the same parameters.
     Merged {

@@ -9,6 +9,7 @@ mod event;
 mod journal;
 mod ledger;
 mod moment;
+mod reports;
 mod run;
 mod state;
 

@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::decide::{Decision, Reason, Verdict};
+use crate::estimate::Fitting;
 use crate::model::{
-    Accuracy, Allocation, Attempt, Cluster, Job, JobId, LossPoint, NodeId, NodeState, Placement, Seed, Span,
-    StopRule, Tenants, Time,
+    Allocation, Attempt, Cluster, Job, JobId, NodeId, NodeState, Placement, Seed, Span, StopRule, Tenants,
+    Time,
 };
-use crate::view::{Causes, Changed, JobView, Jobs, MAX_LOSS_POINTS, Note, Phase, Snapshot};
+use crate::view::{Causes, Changed, JobView, Jobs, Note, Phase, Snapshot};
 
 use super::ledger::Ledger;
 use super::{Action, Event, How, Outcome};
@@ -25,6 +26,8 @@ pub struct State {
     /// Jobs that were known once and have ended: one bit each.
     ended: Vec<u64>,
     verdicts: BTreeMap<JobId, Verdict>,
+    /// How loss curves are fitted, if they are.
+    pub(super) fitting: Option<Fitting>,
     /// What jobs hold.
     held: Ledger,
     /// What jobs are meant to hold.
@@ -73,6 +76,7 @@ impl State {
             jobs: Jobs::new(),
             ended: Vec::new(),
             verdicts: BTreeMap::new(),
+            fitting: None,
             reserved: Vec::new(),
             unsettled: BTreeSet::new(),
             ending: BTreeMap::new(),
@@ -204,7 +208,7 @@ impl State {
         }
     }
 
-    fn edit<R>(&mut self, id: JobId, change: impl FnOnce(&mut JobView) -> R) -> Option<R> {
+    pub(super) fn edit<R>(&mut self, id: JobId, change: impl FnOnce(&mut JobView) -> R) -> Option<R> {
         let view = self.jobs.get_mut(&id)?;
         Some(change(Arc::make_mut(view)))
     }
@@ -284,7 +288,7 @@ impl State {
     }
 
     /// Lets a job that holds something stop for good.
-    fn begin_ending(&mut self, id: JobId, outcome: Outcome) {
+    pub(super) fn begin_ending(&mut self, id: JobId, outcome: Outcome) {
         self.ending.entry(id).or_insert(outcome);
         self.set_target(id, Allocation::NONE);
         self.touch(id);
@@ -320,8 +324,8 @@ impl State {
                 let causes = self.let_go(at, id, *iterations);
                 if causes == Causes::NONE { Causes::SETTLED } else { causes }
             }
-            Event::Progress { iterations, speed, saved, loss, .. } => {
-                self.progress(at, id, (*iterations, *speed, *saved), loss.as_ref())
+            Event::Progress { iterations, speed, saved, losses, .. } => {
+                self.progress(at, id, (*iterations, *speed, *saved), losses)
             }
             Event::Merged { .. } => {
                 self.unmerged.remove(&id);
@@ -389,46 +393,6 @@ impl State {
         }
         self.settle(id);
         Causes::SETTLED
-    }
-
-    fn progress(
-        &mut self,
-        at: Time,
-        id: JobId,
-        (iterations, speed, saved): (f64, f64, f64),
-        loss: Option<&LossPoint>,
-    ) -> Causes {
-        let repeated = self.job(id).is_some_and(|JobView { phase, done, .. }| {
-            let same = (iterations, speed) == (done.iterations, done.speed) && at > done.as_of && speed > 0.0;
-            *phase == Phase::Running && (same || iterations < done.iterations)
-        });
-        if repeated {
-            return Causes::NONE;
-        }
-        let rule = self.edit(id, |view| {
-            if view.phase == Phase::Running && at >= view.done.as_of {
-                view.done.iterations = iterations;
-                (view.done.speed, view.done.as_of) = (speed, at);
-                if saved > view.done.saved {
-                    (view.done.saved, view.done.saved_at) = (saved, at);
-                }
-            }
-            if let Some(point) = loss {
-                remember(Arc::make_mut(&mut view.losses), *point);
-            }
-            view.job.goals.stop
-        });
-        let accuracy = loss.and_then(|point| point.accuracy).map(Accuracy);
-        let met = match rule {
-            Some(StopRule::Iterations(most)) => iterations >= most as f64,
-            Some(StopRule::AtAccuracy(wanted)) => accuracy.is_some_and(|reached| reached >= wanted),
-            // The peak of a curve is a matter of prediction; a policy that predicts sets a rule above.
-            Some(StopRule::OwnIterations | StopRule::AtPeak) | None => false,
-        };
-        if met {
-            self.begin_ending(id, Outcome::StopRuleMet);
-        }
-        Causes::REPORTED
     }
 
     fn lost(&mut self, at: Time, id: JobId, iterations: f64, node: Option<NodeId>) -> Causes {
@@ -635,22 +599,6 @@ fn close_span(view: &mut JobView, at: Time) {
         view.served.waited += span;
     }
     view.served.changed = at;
-}
-
-/// Keeps a bounded number of loss reports: when there are too many, every second of the older half goes.
-fn remember(losses: &mut Vec<LossPoint>, point: LossPoint) {
-    if losses.last() == Some(&point) {
-        return;
-    }
-    losses.push(point);
-    if losses.len() > MAX_LOSS_POINTS {
-        let half = MAX_LOSS_POINTS / 2;
-        let mut i = 0;
-        losses.retain(|_| {
-            i += 1;
-            i > half || i % 2 == 1
-        });
-    }
 }
 
 /// What of `wanted` is not part of `held`, part by part: further instances, and further devices. Where

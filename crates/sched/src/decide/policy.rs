@@ -1,5 +1,6 @@
 //! The one trait that every scheduler implements.
 
+use crate::estimate::Fitting;
 use crate::model::{JobId, Span};
 use crate::view::{Causes, Snapshot};
 
@@ -31,6 +32,11 @@ pub trait Policy: Send {
     fn ahead(&mut self, seen: &Snapshot, job: JobId) -> Ahead {
         let _ = (seen, job);
         Ahead::default()
+    }
+
+    /// How it wants loss curves to be fitted, if it looks at them.
+    fn fitting(&self) -> Option<Fitting> {
+        None
     }
 
     /// Whether tenants never hold more than their limits by what it decides.

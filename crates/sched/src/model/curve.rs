@@ -13,6 +13,29 @@ pub struct LossPoint {
     pub accuracy: Option<f64>,
 }
 
+/// How the loss of a job is known to converge, from the algorithm that its owner uses (SLAQ, SoCC 2017, section 4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Convergence {
+    /// First-order methods, such as gradient descent: `O(1/k)`, at best `O(1/k^2)`.
+    Sublinear,
+    /// Quasi-Newton, expectation maximisation and the like: `O(mu^k)`.
+    Linear,
+    /// Nothing can be said, as for deep networks.
+    NonConvex,
+}
+
+/// Which way the number that a job reports gets better.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Better {
+    /// It is a loss.
+    #[default]
+    Lower,
+    /// It is a score, such as an accuracy.
+    Higher,
+}
+
 /// A family of loss curves over the iteration number `k`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -40,6 +63,14 @@ pub enum Curve {
 }
 
 impl Curve {
+    /// The loss that it tends to.
+    pub const fn asymptote(&self) -> f64 {
+        match *self {
+            Self::Sublinear { d, .. } => d,
+            Self::Geometric { c, .. } => c,
+        }
+    }
+
     /// The loss after `k` iterations.
     pub fn loss(&self, k: f64) -> f64 {
         match *self {

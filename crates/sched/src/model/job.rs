@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Goals, GpuTypeSet, JobId, ModelId, Parallelism, Span, TenantId, Time};
+use super::{
+    Better, Convergence, Curve, Goals, GpuTypeSet, JobId, ModelId, Parallelism, Span, SpeedFunction,
+    TenantId, Time,
+};
 
 /// A training job: everything that is known when it arrives and does not change afterwards.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -70,6 +73,32 @@ pub struct Declared {
     pub iteration: Option<Span>,
     /// The time limit: after so long a run the job is over in any case.
     pub limit: Option<Span>,
+    /// Its speed by workers and servers, if known from elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub speed: Option<SpeedFunction>,
+    /// What is known of its loss.
+    #[serde(default, skip_serializing_if = "DeclaredLoss::is_empty")]
+    pub loss: DeclaredLoss,
+}
+
+/// What is known beforehand of the loss that a job will report.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DeclaredLoss {
+    /// Which way it gets better.
+    pub better: Better,
+    /// How it converges.
+    pub convergence: Option<Convergence>,
+    /// The loss that training is known to reach, from earlier trials or publications.
+    pub target: Option<f64>,
+    /// The whole curve, if known from an earlier run.
+    pub curve: Option<Curve>,
+}
+
+impl DeclaredLoss {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 impl Declared {

@@ -16,10 +16,10 @@ mod time;
 
 pub use allocation::{Allocation, GpuSet, MAX_GPUS_PER_NODE, Placement, SERVER_TASK, WORKER_TASK};
 pub use cluster::{Cluster, ClusterError, GpuType, GpuTypeSet, Node, NodeState};
-pub use curve::{Curve, LossPoint};
+pub use curve::{Better, Convergence, Curve, LossPoint};
 pub use goals::{Accuracy, Goals, PriorityClass, StopRule, Urgency};
 pub use ids::{Attempt, CopyId, GpuTypeId, JobId, ModelId, NodeId, RackId, TaskId, TenantId};
-pub use job::{Declared, Job, MoveCost, Topology, Wanted};
+pub use job::{Declared, DeclaredLoss, Job, MoveCost, Topology, Wanted};
 pub use links::{Link, Links};
 pub use parallelism::{DataParallel, Edge, Parallelism, Task, TaskGraph, WorkerRange};
 pub use resources::{GPU, Resources, UNLIMITED};

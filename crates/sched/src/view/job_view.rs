@@ -5,10 +5,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-use crate::model::{Allocation, Attempt, CopyId, Job, JobId, LossPoint, NodeId, Span, Time};
-
-/// Loss reports kept of one job; when there are more, every second one of the older half is dropped.
-pub const MAX_LOSS_POINTS: usize = 256;
+use crate::estimate::{LossHistory, SpeedHistory};
+use crate::model::{Allocation, Attempt, CopyId, Job, JobId, NodeId, Span, Time};
 
 /// What the job is doing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,8 +40,11 @@ pub struct JobView {
     pub done: Done,
     /// What it was given so far.
     pub served: Served,
-    /// Its latest loss reports, thinned.
-    pub losses: Arc<Vec<LossPoint>>,
+    /// What it reported of its loss, with the curve that was fitted.
+    pub losses: Arc<LossHistory>,
+    /// The speeds that were measured of it, by size.
+    #[serde(default)]
+    pub speeds: SpeedHistory,
     /// What the policy asked to remember about it.
     pub note: Note,
     /// A node on which it failed, and until when it should not go back there.
@@ -62,6 +63,7 @@ impl JobView {
             done: Done::default(),
             served: Served { changed: at, arrived: at, ..Served::default() },
             losses: Arc::default(),
+            speeds: SpeedHistory::default(),
             note: Note::default(),
             shuns: None,
         }

@@ -5,5 +5,5 @@ mod job_view;
 mod snapshot;
 
 pub use causes::Causes;
-pub use job_view::{Done, JobView, MAX_LOSS_POINTS, Note, Phase, Served};
+pub use job_view::{Done, JobView, Note, Phase, Served};
 pub use snapshot::{Changed, Jobs, Snapshot};

@@ -8,8 +8,8 @@ use trainyard_sched::control::{Action, Batch, Core, Event, How, Outcome, Setting
 use trainyard_sched::decide::{Abilities, Policy};
 use trainyard_sched::model::{
     Allocation, Attempt, Cluster, DataParallel, Declared, GPU, Goals, GpuTypeId, GpuTypeSet, Job, JobId,
-    MoveCost, NodeId, NodeState, Parallelism, PriorityClass, RackId, Resources, Seed, Span, Task, TaskGraph,
-    TenantId, Tenants, Time, Topology, UNLIMITED, Wanted, WorkerRange,
+    LossPoint, MoveCost, NodeId, NodeState, Parallelism, PriorityClass, RackId, Resources, Seed, Span, Task,
+    TaskGraph, TenantId, Tenants, Time, Topology, UNLIMITED, Wanted, WorkerRange,
 };
 use trainyard_sched::place::Rule;
 use trainyard_sched::view::Phase;
@@ -283,8 +283,10 @@ impl History {
                     5 => Some(Event::Lost { job, attempt, iterations, node: blamed }),
                     6 => Some(Event::Withdrawn { job }),
                     7 => {
-                        let (speed, saved, loss) = (1.0, iterations, None);
-                        Some(Event::Progress { job, attempt, iterations, speed, saved, loss })
+                        let (speed, saved) = (1.0, iterations);
+                        let loss = self.dice.roll(100) as f64 / 10.0 + 10.0 / (1.0 + iterations);
+                        let losses = vec![LossPoint { iteration: iterations, loss, accuracy: None }];
+                        Some(Event::Progress { job, attempt, iterations, speed, saved, losses })
                     }
                     _ => None,
                 }

@@ -308,7 +308,7 @@ mod tests {
         job.declared = trainyard_sched::model::Declared {
             iterations: Some(1000.0),
             iteration: Some(Span::from_secs(1)),
-            limit: None,
+            ..Default::default()
         };
         let lengths = |worked_s: f64| -> Vec<f64> {
             let believed = |seed: u64| Belief {

@@ -173,7 +173,7 @@ impl Catalogue {
             speed: Speed::Table { table: Arc::clone(&self.table), row },
             move_cost: MoveCost::default(),
             gradient_bytes: 0.0,
-            curve: None,
+            loss: None,
             ending: Ending::Completed,
         };
         Ok(Draft {

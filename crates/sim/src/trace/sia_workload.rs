@@ -83,7 +83,7 @@ fn draft<'a>(row: &Row<'a, '_>, durations: &Durations<'_>) -> Result<Draft<'a>, 
         speed: Speed::Fixed { iteration: *iteration, workers: replicas },
         move_cost: MoveCost::default(),
         gradient_bytes: 0.0,
-        curve: None,
+        loss: None,
         ending: Ending::Completed,
     };
     let plain = Draft::plain(submitted, Parallelism::gang(replicas), truth);

@@ -121,7 +121,7 @@ fn check(job: &Job, truth: &Truth) -> Result<(), &'static str> {
     if job.goals != plain {
         return Err("it has goals beyond deadline, weight and class");
     }
-    if truth.curve.is_some() {
+    if truth.loss.is_some() {
         return Err("it has a loss curve");
     }
     if truth.move_cost.loses_when_stopped {

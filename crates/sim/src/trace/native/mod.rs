@@ -156,6 +156,7 @@ fn draft<'a>(
         iterations: claimed.map(|claimed| claimed.as_secs_f64()),
         iteration: claimed.map(|_| iteration),
         limit,
+        ..Declared::default()
     });
     let truth = Truth { ending, ..Truth::lasting(duration, workers) };
     Ok(Draft {

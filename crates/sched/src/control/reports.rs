@@ -1,0 +1,79 @@
+//! What running jobs report: how far they are, how fast, and how good.
+
+use std::sync::Arc;
+
+use crate::estimate::{Fitting, SpeedPoint};
+use crate::model::{Accuracy, JobId, LossPoint, SERVER_TASK, StopRule, Time};
+use crate::view::{Causes, JobView, Phase};
+
+use super::{Outcome, State};
+
+impl State {
+    /// How loss curves are fitted from now on. Curves that were fitted otherwise are fitted anew.
+    pub(super) fn set_fitting(&mut self, fitting: Option<Fitting>) {
+        if self.fitting == fitting {
+            return;
+        }
+        self.fitting = fitting;
+        let reported: Vec<JobId> =
+            self.jobs().filter(|view| view.losses.latest().is_some()).map(JobView::id).collect();
+        for id in reported {
+            self.touch(id);
+            self.edit(id, |view| {
+                Arc::make_mut(&mut view.losses).refit(&view.job.declared.loss, fitting.as_ref());
+            });
+        }
+    }
+
+    pub(super) fn progress(
+        &mut self,
+        at: Time,
+        id: JobId,
+        (iterations, speed, saved): (f64, f64, f64),
+        losses: &[LossPoint],
+    ) -> Causes {
+        let repeated = self.job(id).is_some_and(|JobView { phase, done, .. }| {
+            let same = (iterations, speed) == (done.iterations, done.speed) && at > done.as_of && speed > 0.0;
+            *phase == Phase::Running && (same || iterations < done.iterations)
+        });
+        if repeated {
+            return Causes::NONE;
+        }
+        let fitting = self.fitting;
+        let rule = self.edit(id, |view| {
+            if view.phase == Phase::Running && at >= view.done.as_of {
+                view.done.iterations = iterations;
+                (view.done.speed, view.done.as_of) = (speed, at);
+                if saved > view.done.saved {
+                    (view.done.saved, view.done.saved_at) = (saved, at);
+                }
+            }
+            if view.phase == Phase::Running {
+                measure_speed(view);
+            }
+            if !losses.is_empty() {
+                Arc::make_mut(&mut view.losses).report(losses, &view.job.declared.loss, fitting.as_ref());
+            }
+            view.job.goals.stop
+        });
+        let accuracy = losses.iter().rev().find_map(|point| point.accuracy).map(Accuracy);
+        let met = match rule {
+            Some(StopRule::Iterations(most)) => iterations >= most as f64,
+            Some(StopRule::AtAccuracy(wanted)) => accuracy.is_some_and(|reached| reached >= wanted),
+            // The peak of a curve is a matter of prediction; a policy that predicts sets a rule above.
+            Some(StopRule::OwnIterations | StopRule::AtPeak) | None => false,
+        };
+        if met {
+            self.begin_ending(id, Outcome::StopRuleMet);
+        }
+        Causes::REPORTED
+    }
+}
+
+/// Writes down how fast the job goes at its present size. Several copies have no common speed.
+fn measure_speed(view: &mut JobView) {
+    if view.held.copies() == 1 {
+        let (workers, servers) = (view.held.workers(), view.held.count_of(SERVER_TASK));
+        view.speeds.measure(SpeedPoint { workers, servers, iterations_per_s: view.done.speed });
+    }
+}
