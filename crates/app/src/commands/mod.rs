@@ -2,6 +2,7 @@
 
 mod cluster;
 mod compare;
+mod curve;
 mod docs;
 mod inspection;
 mod policies;
@@ -72,6 +73,9 @@ enum Command {
     /// Run all combinations of the factors of a file, and compare them seed by seed.
     #[command(after_help = EXIT_CODES)]
     Sweep(sweep::SweepArguments),
+    /// Look at losses that a program wrote down.
+    #[command(subcommand)]
+    Curve(curve::CurveCommand),
     /// Run the experiments of a paper again and hold them against what was published.
     #[command(after_help = EXIT_CODES)]
     Reproduce(reproduce::ReproduceArguments),
@@ -123,6 +127,7 @@ pub(crate) fn perform(arguments: Arguments) -> Result<Ending, Failure> {
         Some(Command::Compare(given)) => compare::perform(&given, output),
         Some(Command::WhatIf(given)) => whatif::perform(&given, output),
         Some(Command::Sweep(given)) => sweep::perform(&given, output),
+        Some(Command::Curve(command)) => curve::perform(&command, output),
         Some(Command::Reproduce(given)) => reproduce::perform(&given, output),
         Some(Command::Policies(given)) => policies::perform(&given, output),
         Some(Command::Trace(command)) => trace::perform(&command, output),

@@ -2,6 +2,7 @@
 
 mod axis;
 mod cluster;
+mod curve;
 mod figure;
 mod inspection;
 mod report;
@@ -18,6 +19,7 @@ mod why;
 mod words;
 
 pub(crate) use cluster::cluster_text;
+pub(crate) use curve::{curve_page, curve_text};
 pub(crate) use inspection::inspection_text;
 pub(crate) use report::report_page;
 pub(crate) use reproduction::{reproduction_page, reproduction_text};
