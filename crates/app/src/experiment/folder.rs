@@ -34,8 +34,8 @@ const COLUMNS: [&str; 19] = [
     "waits",
 ];
 
-/// Makes the folder.
-pub(super) fn prepare(folder: &Path) -> Result<(), Failure> {
+/// Makes the folder, if it is not there. Called before the work, so that nothing is done in vain.
+pub(crate) fn make_folder(folder: &Path) -> Result<(), Failure> {
     std::fs::create_dir_all(folder).map_err(Failure::file("make the folder", folder))
 }
 
