@@ -3,6 +3,7 @@
 mod easy;
 mod fifo;
 mod sharing;
+mod slaq;
 mod srtf;
 mod tetris;
 mod tiresias;
@@ -17,6 +18,7 @@ pub const ALL: &[&Entry] = &[
     &easy::ENTRY,
     &sharing::FAIR,
     &sharing::DRF,
+    &slaq::SLAQ,
     &srtf::SRTF,
     &srtf::SJF,
     &tetris::ENTRY,
