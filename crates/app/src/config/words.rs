@@ -90,6 +90,14 @@ pub(crate) enum ArgumentError {
         "--parquet: this program was built without it; build it with `cargo build --release --features parquet`"
     )]
     NoParquet,
+    /// A paper that nobody has here.
+    #[error("there is no paper `{name}` to reproduce; {hint}")]
+    NoSuchPaper {
+        /// What was asked for.
+        name: String,
+        /// The nearest name, or all of them.
+        hint: String,
+    },
     /// Standard input, where the trace is read several times.
     #[error("--trace -: the trace is read several times; write it to a file first")]
     PipedTrace,
