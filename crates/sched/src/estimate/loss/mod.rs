@@ -59,11 +59,16 @@ pub enum Expected {
 impl Expected {
     /// The loss after `k` iterations.
     pub fn loss(&self, k: f64) -> f64 {
+        self.excess(k) + self.asymptote()
+    }
+
+    /// By how much the loss after `k` iterations is above the one that it tends to.
+    pub fn excess(&self, k: f64) -> f64 {
         match *self {
-            Self::Curve(curve) => curve.loss(k),
+            Self::Curve(curve) => curve.excess(k),
             Self::Continued { from, change, ratio } => {
                 let steps = (k - from.iteration).max(0.0);
-                from.loss - change * ratio * (1.0 - ratio.powf(steps)) / (1.0 - ratio)
+                change * ratio * ratio.powf(steps) / (1.0 - ratio)
             }
         }
     }

@@ -57,10 +57,10 @@ pub(super) enum Course {
     /// It goes on as a curve says.
     Known {
         loss: Expected,
-        /// Iterations done, and the loss then.
+        /// Iterations done, and how far the loss is above its end then.
         from: f64,
         now: f64,
-        /// No loss counts that is better than this one.
+        /// Nothing counts that is better than this far above the end.
         best: f64,
         /// Parts of what there is to gain for one unit of loss; negative for a score.
         scale: f64,
@@ -91,7 +91,7 @@ impl Worth {
         let iterations = self.epoch_s * self.speed.iterations_per_s(workers, self.servers);
         let value = match self.course {
             Course::Known { loss, from, now, best, scale, by } => {
-                let then = loss.loss(from + iterations);
+                let then = loss.excess(from + iterations);
                 let then = if scale > 0.0 { then.max(best) } else { then.min(best) };
                 let most = match by {
                     Normaliser::Range => 1.0,
@@ -155,15 +155,14 @@ fn course(view: &JobView, outlook: &Outlook) -> Course {
     };
     // A target that is worse than the first loss says nothing.
     let end = target.filter(|target| sign * (first - target) > 0.0);
-    let best = end.unwrap_or(sign * f64::NEG_INFINITY);
-    let unit = match outlook.normaliser {
-        Normaliser::Range => sign * (first - end.unwrap_or_else(|| loss.asymptote())),
-        Normaliser::LargestChange => match curve {
-            Some(curve) => (curve.loss(0.0) - curve.loss(1.0)).abs(),
-            None => view.losses.largest_change(),
-        },
+    let best = end.map_or(sign * f64::NEG_INFINITY, |end| end - loss.asymptote());
+    let unit = match (outlook.normaliser, curve, end) {
+        (Normaliser::Range, Some(curve), None) => sign * curve.excess(0.0),
+        (Normaliser::Range, _, _) => sign * (first - end.unwrap_or_else(|| loss.asymptote())),
+        (Normaliser::LargestChange, Some(curve), _) => (curve.excess(0.0) - curve.excess(1.0)).abs(),
+        (Normaliser::LargestChange, None, _) => view.losses.largest_change(),
     };
-    let now = loss.loss(from);
+    let now = loss.excess(from);
     let now = if sign > 0.0 { now.max(best) } else { now.min(best) };
     let scale = sign / unit;
     if unit > 0.0 && scale.is_finite() && now.is_finite() {
