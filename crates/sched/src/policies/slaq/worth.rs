@@ -62,7 +62,7 @@ pub(super) enum Course {
         now: f64,
         /// Nothing counts that is better than this far above the end.
         best: f64,
-        /// Parts of what there is to gain for one unit of loss; negative for a score.
+        /// Parts of what there is to gain for one unit of loss.
         scale: f64,
         by: Normaliser,
     },
@@ -91,8 +91,7 @@ impl Worth {
         let iterations = self.epoch_s * self.speed.iterations_per_s(workers, self.servers);
         let value = match self.course {
             Course::Known { loss, from, now, best, scale, by } => {
-                let then = loss.excess(from + iterations);
-                let then = if scale > 0.0 { then.max(best) } else { then.min(best) };
+                let then = loss.excess(from + iterations).max(best);
                 let most = match by {
                     Normaliser::Range => 1.0,
                     Normaliser::LargestChange => iterations,
@@ -129,10 +128,14 @@ pub(super) fn speed(view: &JobView) -> Option<SpeedFunction> {
 
 fn course(view: &JobView, outlook: &Outlook) -> Course {
     let declared = &view.job.declared.loss;
-    let curve = declared.curve.filter(|_| outlook.trust_curves).map(Expected::Curve);
-    let from = view.iterations(outlook.at);
-    let Some(loss) = curve.or_else(|| view.losses.expected()) else {
-        let by = outlook.normaliser;
+    // Scores are losses with the other sign; so are those that were reported.
+    let sign = match declared.better {
+        Better::Lower => 1.0,
+        Better::Higher => -1.0,
+    };
+    let curve = declared.curve.filter(|_| outlook.trust_curves).map(|curve| curve.rescaled(sign, 0.0));
+    let (from, by) = (view.iterations(outlook.at), outlook.normaliser);
+    let Some(loss) = curve.map(Expected::Curve).or_else(|| view.losses.expected()) else {
         return match view.losses.latest() {
             // It reports, but no numbers.
             None if view.losses.ignored() > 0 => Course::Flat,
@@ -140,45 +143,35 @@ fn course(view: &JobView, outlook: &Outlook) -> Course {
             _ => Course::New { ratio: outlook.new_ratio, by },
         };
     };
-    let target = declared.target.filter(|_| outlook.use_targets);
+    let target = declared.target.filter(|_| outlook.use_targets).map(|target| sign * target);
     let is_modelled = declared.convergence != Some(Convergence::NonConvex) || target.is_some();
     if curve.is_none() && !is_modelled && !makes_progress(view) {
         return Course::Unpredictable;
     }
-    let sign = match declared.better {
-        Better::Lower => 1.0,
-        Better::Higher => -1.0,
-    };
     let first = match curve {
         Some(curve) => curve.loss(0.0),
         None => view.losses.first().map_or(f64::NAN, |point| point.loss),
     };
     // A target that is worse than the first loss says nothing.
-    let end = target.filter(|target| sign * (first - target) > 0.0);
-    let best = end.map_or(sign * f64::NEG_INFINITY, |end| end - loss.asymptote());
-    let unit = match (outlook.normaliser, curve, end) {
-        (Normaliser::Range, Some(curve), None) => sign * curve.excess(0.0),
-        (Normaliser::Range, _, _) => sign * (first - end.unwrap_or_else(|| loss.asymptote())),
+    let end = target.filter(|target| first > *target);
+    let best = end.map_or(f64::NEG_INFINITY, |end| end - loss.asymptote());
+    let unit = match (by, curve, end) {
+        (Normaliser::Range, Some(curve), None) => curve.excess(0.0),
+        (Normaliser::Range, _, _) => first - end.unwrap_or_else(|| loss.asymptote()),
         (Normaliser::LargestChange, Some(curve), _) => (curve.excess(0.0) - curve.excess(1.0)).abs(),
         (Normaliser::LargestChange, None, _) => view.losses.largest_change(),
     };
-    let now = loss.excess(from);
-    let now = if sign > 0.0 { now.max(best) } else { now.min(best) };
-    let scale = sign / unit;
+    let now = loss.excess(from).max(best);
+    let scale = 1.0 / unit;
     if unit > 0.0 && scale.is_finite() && now.is_finite() {
-        Course::Known { loss, from, now, best, scale, by: outlook.normaliser }
+        Course::Known { loss, from, now, best, scale, by }
     } else {
         Course::Flat
     }
 }
 
-/// Whether the loss is better than ten changes ago.
+/// Whether the loss was lower on average over the latest changes than before them.
 fn makes_progress(view: &JobView) -> bool {
-    let points = view.losses.points();
-    let Some(before) = points.len().checked_sub(CHANGES_WITHOUT_PROGRESS + 1) else { return true };
-    let gained = points[before].loss - points[points.len() - 1].loss;
-    match view.job.declared.loss.better {
-        Better::Lower => gained > 0.0,
-        Better::Higher => gained < 0.0,
-    }
+    let is_enough = view.losses.points().len() > CHANGES_WITHOUT_PROGRESS;
+    !is_enough || view.losses.recent_decrease(CHANGES_WITHOUT_PROGRESS).is_none_or(|mean| mean > 0.0)
 }
