@@ -5,6 +5,7 @@
 
 mod plot;
 mod row;
+mod slaq;
 
 use trainyard_sched::model::Seed;
 
@@ -26,7 +27,7 @@ pub(crate) struct Paper {
 }
 
 /// All of them.
-pub(crate) const PAPERS: &[&Paper] = &[];
+pub(crate) const PAPERS: &[&Paper] = &[&slaq::PAPER];
 
 /// How much is to be done.
 #[derive(Clone, Copy, Debug)]

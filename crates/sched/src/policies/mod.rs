@@ -3,6 +3,7 @@
 mod easy;
 mod fifo;
 mod sharing;
+mod slaq;
 mod srtf;
 mod tetris;
 mod tiresias;
@@ -17,6 +18,8 @@ pub const ALL: &[&Entry] = &[
     &easy::ENTRY,
     &sharing::FAIR,
     &sharing::DRF,
+    &slaq::SLAQ,
+    &slaq::SLAQ_TAIL,
     &srtf::SRTF,
     &srtf::SJF,
     &tetris::ENTRY,
