@@ -6,4 +6,7 @@ mod speed;
 
 pub use iteration::{graph_iteration_s, ring_all_reduce_s};
 pub use loss::{Expected, Fit, Fitting, LossHistory, MAX_LOSS_POINTS};
-pub use speed::{MAX_SPEED_POINTS, SpeedHistory, SpeedPoint, fit_fixed_part};
+pub use speed::{
+    Family, MAX_SPEED_POINTS, NormalEquations, OUTLIER, PROFILE_SIZES, SpeedFit, SpeedHistory, SpeedPoint,
+    fit_fixed_part, fit_speed,
+};

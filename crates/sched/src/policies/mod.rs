@@ -2,7 +2,9 @@
 
 mod easy;
 mod fifo;
+mod optimus;
 mod sharing;
+mod slots;
 mod srtf;
 mod tetris;
 mod tiresias;
@@ -21,6 +23,11 @@ pub const ALL: &[&Entry] = &[
     &srtf::SJF,
     &tetris::ENTRY,
     &tiresias::ENTRY,
+    &slots::DRF,
+    &slots::FIFO,
+    &slots::SRTF,
+    &slots::TETRIS,
+    &optimus::ENTRY,
 ];
 
 /// The entry with this name.

@@ -1,7 +1,9 @@
-//! Who goes next? Queues by shape, and service bands. Plain functions on nouns and numbers.
+//! Who goes next? Queues by shape, service bands, and a greedy by gain. Plain functions on nouns and numbers.
 
 mod bands;
+mod gain;
 mod queue;
 
 pub use bands::Bands;
+pub use gain::{Offer, hand_out};
 pub use queue::{Queue, Shape, Waiting, Walk};

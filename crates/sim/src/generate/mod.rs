@@ -4,6 +4,7 @@
 
 mod presets;
 mod rhythm;
+mod servers;
 
 use std::sync::Arc;
 
@@ -15,6 +16,10 @@ use trainyard_sched::model::{
 };
 
 pub use presets::{PRESETS, Preset};
+pub use servers::{
+    SERVER_PRESETS, SLOT_S, ServerJob, ServerPreset, ServerSpeeds, SpeedsError, draw_server_jobs,
+    server_cluster, server_models, server_workload,
+};
 
 use crate::trace::{Declaring, SPREAD_LIMIT, declare};
 use crate::truth::{Ending, Truth};
@@ -45,6 +50,8 @@ pub struct Parameters {
     pub declared: Declaring,
     /// What moving costs each job.
     pub move_cost: MoveCost,
+    /// How fast jobs with parameter servers go.
+    pub server_speeds: ServerSpeeds,
 }
 
 /// A part of the GPU time of a cluster.
@@ -68,6 +75,7 @@ impl Default for Parameters {
             tenants: Tenants::default(),
             declared: Declaring::Exact,
             move_cost: MoveCost::default(),
+            server_speeds: ServerSpeeds::default(),
         }
     }
 }
@@ -76,6 +84,9 @@ impl Parameters {
     /// The same with `factor` times as many jobs over the same days, and so with `factor` times the load. (Where a load
     /// is given and no days, it is met exactly and the days only on average.)
     pub fn times(mut self, factor: f64) -> Result<Self, GenerateError> {
+        if let Some(preset) = find_servers(&self.preset) {
+            return Err(GenerateError::OwnArrivals { preset: preset.name });
+        }
         let preset = find(&self.preset)?;
         // What is open is filled in first, so that it does not follow from the new numbers.
         match (self.jobs, self.days, self.load) {
@@ -133,6 +144,15 @@ pub enum GenerateError {
         /// The GPUs of the cluster.
         gpus: u64,
     },
+    /// Days or a load for a preset that has its own arrivals.
+    #[error("preset `{preset}` has its own arrivals; leave out the days and the load, or give a number of jobs")]
+    OwnArrivals {
+        /// The preset.
+        preset: &'static str,
+    },
+    /// Speeds that cannot be used.
+    #[error(transparent)]
+    Speeds(#[from] SpeedsError),
     /// A spread that is no number from 0 to 10.
     #[error("the spread of the declared durations is {spread}; give a number from 0 to {SPREAD_LIMIT}")]
     Spread {
@@ -149,8 +169,11 @@ struct Draw {
 
 /// A workload like the preset's.
 pub fn generate(parameters: &Parameters) -> Result<Workload, GenerateError> {
-    let preset = find(&parameters.preset)?;
     check(parameters)?;
+    if let Some(preset) = find_servers(&parameters.preset) {
+        return servers::generate(preset, parameters);
+    }
+    let preset = find(&parameters.preset)?;
     let mut report = ImportReport { source: describe(preset, parameters), ..ImportReport::default() };
     report.find(Done::Assumed, format!("figures of the preset {}: {}", preset.name, preset.source), None);
     let plan = Plan::of(preset, parameters);
@@ -218,10 +241,20 @@ impl Load {
     }
 }
 
+/// The names of all presets of all kinds.
+pub fn preset_names() -> impl Iterator<Item = &'static str> + Clone {
+    PRESETS.iter().map(|preset| preset.name).chain(SERVER_PRESETS.iter().map(|preset| preset.name))
+}
+
+/// The preset of jobs with parameter servers that has this name.
+pub fn find_servers(name: &str) -> Option<&'static ServerPreset> {
+    SERVER_PRESETS.iter().find(|preset| preset.name == name)
+}
+
 fn find(name: &str) -> Result<&'static Preset, GenerateError> {
     PRESETS.iter().find(|preset| preset.name == name).ok_or_else(|| GenerateError::NoSuchPreset {
         name: name.to_owned(),
-        hint: crate::trace::nearest(name, PRESETS.iter().map(|preset| preset.name)),
+        hint: crate::trace::nearest(name, preset_names()),
     })
 }
 
