@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use trainyard_sched::decide::ParameterError;
 use trainyard_sim::capacity::CapacityError;
 use trainyard_sim::cluster::ClusterFileError;
+use trainyard_sim::curves::CurvesError;
 use trainyard_sim::faults::FaultsError;
 use trainyard_sim::generate::GenerateError;
 use trainyard_sim::simulate::SetupError;
@@ -36,6 +37,9 @@ pub(crate) enum Failure {
     /// The changing capacity cannot be had.
     #[error(transparent)]
     Capacity(#[from] CapacityError),
+    /// Recorded losses cannot be read.
+    #[error(transparent)]
+    Curves(#[from] CurvesError),
     /// Nothing can be generated from these parameters.
     #[error(transparent)]
     Generate(#[from] GenerateError),

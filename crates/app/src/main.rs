@@ -5,6 +5,7 @@ mod config;
 mod experiment;
 mod failure;
 mod render;
+mod reproduce;
 mod statistics;
 
 use std::process::ExitCode;

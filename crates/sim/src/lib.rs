@@ -5,6 +5,7 @@
 pub mod backend;
 pub mod capacity;
 pub mod cluster;
+pub mod curves;
 mod document;
 pub mod faults;
 pub mod forecast;

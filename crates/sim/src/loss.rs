@@ -1,15 +1,46 @@
 //! The true loss of a job, as its reports would show it.
 
+use std::sync::Arc;
+
 use trainyard_sched::model::{Curve, LossPoint, Seed};
+
+use crate::curves::Recording;
 
 /// A report carries no more losses than this; what lies between them is left out.
 const POINTS_A_REPORT: u32 = 32;
+
+/// The course of a loss over iterations.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Course {
+    /// It follows a formula.
+    Formula(Curve),
+    /// It goes as it once went.
+    Recorded(Arc<Recording>),
+}
+
+impl Course {
+    /// The loss after `k` iterations.
+    pub fn loss(&self, k: f64) -> f64 {
+        match self {
+            Self::Formula(curve) => curve.loss(k),
+            Self::Recorded(recording) => recording.loss(k),
+        }
+    }
+
+    /// The accuracy that was last measured by then, if any was.
+    fn accuracy(&self, k: f64) -> Option<f64> {
+        match self {
+            Self::Formula(_) => None,
+            Self::Recorded(recording) => recording.accuracy(k),
+        }
+    }
+}
 
 /// How the loss of a job really goes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrueLoss {
     /// Its course.
-    pub curve: Curve,
+    pub course: Course,
     /// The spread of a factor on the loss, `exp(noise N)`, drawn for each iteration.
     pub noise: f64,
     /// The seed of the noise.
@@ -19,12 +50,17 @@ pub struct TrueLoss {
 impl TrueLoss {
     /// A loss that follows a curve exactly.
     pub const fn exact(curve: Curve) -> Self {
-        Self { curve, noise: 0.0, seed: Seed(0) }
+        Self { course: Course::Formula(curve), noise: 0.0, seed: Seed(0) }
+    }
+
+    /// A loss that goes as it once went.
+    pub const fn recorded(recording: Arc<Recording>) -> Self {
+        Self { course: Course::Recorded(recording), noise: 0.0, seed: Seed(0) }
     }
 
     /// The loss that is reported after `k` iterations.
     pub fn reported(&self, k: f64) -> f64 {
-        let loss = self.curve.loss(k);
+        let loss = self.course.loss(k);
         if self.noise == 0.0 {
             return loss;
         }
@@ -43,7 +79,11 @@ impl TrueLoss {
         let step = if count > 1 { (last - first) / f64::from(count - 1) } else { 0.0 };
         let at = |i: u32| (last - f64::from(count - 1 - i) * step).round();
         (0..count)
-            .map(|i| LossPoint { iteration: at(i), loss: self.reported(at(i)), accuracy: None })
+            .map(|i| LossPoint {
+                iteration: at(i),
+                loss: self.reported(at(i)),
+                accuracy: self.course.accuracy(at(i)),
+            })
             .collect()
     }
 }
@@ -75,7 +115,7 @@ mod tests {
 
     #[test]
     fn noise_has_the_spread_that_was_asked_for_and_repeats() {
-        let loss = TrueLoss { curve: CURVE, noise: 0.1, seed: Seed(7) };
+        let loss = TrueLoss { noise: 0.1, seed: Seed(7), ..TrueLoss::exact(CURVE) };
         let factor = |k: u32| {
             let k = f64::from(k);
             (loss.reported(k) / CURVE.loss(k)).ln()

@@ -2,10 +2,12 @@
 
 mod cluster;
 mod compare;
+mod curve;
 mod docs;
 mod inspection;
 mod policies;
 mod replay;
+mod reproduce;
 mod run;
 mod sweep;
 mod trace;
@@ -30,7 +32,7 @@ const EXIT_CODES: &str = "Exit codes:
   2  wrong usage or bad input
   3  finished, but rows of the trace were left out or repaired (only with --strict)
   4  the backend is not available
-  5  finished, but a bound given with --require or --until was missed
+  5  finished, but a bound given with --require or --until was missed, or a check of a paper
 
 Data goes to standard output, everything else to standard error.";
 
@@ -71,6 +73,12 @@ enum Command {
     /// Run all combinations of the factors of a file, and compare them seed by seed.
     #[command(after_help = EXIT_CODES)]
     Sweep(sweep::SweepArguments),
+    /// Look at losses that a program wrote down.
+    #[command(subcommand)]
+    Curve(curve::CurveCommand),
+    /// Run the experiments of a paper again and hold them against what was published.
+    #[command(after_help = EXIT_CODES)]
+    Reproduce(reproduce::ReproduceArguments),
     /// List the policies, or show one with its parameters.
     Policies(policies::PoliciesArguments),
     /// Make traces, bring them into the native format, or look at them.
@@ -119,6 +127,8 @@ pub(crate) fn perform(arguments: Arguments) -> Result<Ending, Failure> {
         Some(Command::Compare(given)) => compare::perform(&given, output),
         Some(Command::WhatIf(given)) => whatif::perform(&given, output),
         Some(Command::Sweep(given)) => sweep::perform(&given, output),
+        Some(Command::Curve(command)) => curve::perform(&command, output),
+        Some(Command::Reproduce(given)) => reproduce::perform(&given, output),
         Some(Command::Policies(given)) => policies::perform(&given, output),
         Some(Command::Trace(command)) => trace::perform(&command, output),
         Some(Command::Cluster(command)) => cluster::perform(&command, output),

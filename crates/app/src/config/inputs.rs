@@ -355,7 +355,7 @@ impl Jobs<'_> {
         };
         let shared = match self.stock {
             Some(_) if path == Path::new(PIPE) => return Err(ArgumentError::PipedTrace.into()),
-            Some(stock) => stock.read(path, &given.reading.options(options))?,
+            Some(stock) => stock.read(path, &given.reading.options(options)?)?,
             None => Arc::new(given.reading.read(path, options)?),
         };
         let drawn = self.variation.resampled.then(|| resample::replicate(&shared, self.seed));

@@ -1,15 +1,18 @@
 //! How a trace is to be read: the arguments that every command with a trace has, and what they mean.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
-use trainyard_sim::trace::{self, OnDuplicate, Options, Preset, Repairs, TraceError};
+use trainyard_sim::curves::{self, LogNames};
+use trainyard_sim::trace::{self, OnDuplicate, Options, Preset, Repairs};
 use trainyard_sim::workload::Workload;
 
 use super::ArgumentError;
+use crate::failure::Failure;
 
 /// The path that means standard input or output.
 pub(crate) const PIPE: &str = "-";
@@ -47,6 +50,9 @@ pub(crate) struct TraceArguments {
     /// Choose and change jobs as a known study did: blox (jobs of 31.6 to 10,000 minutes, odd numbers of GPUs become 1).
     #[arg(long = "preset", value_enum, value_name = "STUDY", requires = "trace", help_heading = "Reading")]
     pub(crate) study: Option<Study>,
+    /// Recorded losses that jobs of the trace name in their column `loss`; docs/curves.md describes the file.
+    #[arg(long, value_name = "FILE", requires = "trace", help_heading = "Reading")]
+    pub(crate) curves: Option<PathBuf>,
     /// End with exit code 3 if rows of the trace were left out or repaired.
     #[arg(long, help_heading = "Reading")]
     pub(crate) strict: bool,
@@ -124,6 +130,9 @@ pub(crate) struct ReadingPart {
     /// The study whose choice of jobs was repeated.
     #[serde(skip_serializing_if = "Option::is_none")]
     preset: Option<String>,
+    /// The recorded losses that jobs name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    curves: Option<String>,
     /// Types that were taken for others.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     map: BTreeMap<String, String>,
@@ -131,8 +140,11 @@ pub(crate) struct ReadingPart {
 
 impl TraceArguments {
     /// Puts what these arguments say into options.
-    pub(crate) fn options(&self, rest: Options) -> Options {
-        Options {
+    pub(crate) fn options(&self, rest: Options) -> Result<Options, Failure> {
+        let curves =
+            self.curves.as_deref().map(|path| curves::read(path, &LogNames::default())).transpose()?;
+        Ok(Options {
+            curves: curves.map(Arc::new),
             format: self.format.clone(),
             member: self.member.clone(),
             repairs: Repairs { clamp: self.repair.contains(&Repair::Clamp) },
@@ -146,16 +158,16 @@ impl TraceArguments {
             count_censored: self.count_censored,
             preset: self.study.map(|Study::Blox| Preset::Blox),
             ..rest
-        }
+        })
     }
 
     /// Reads the trace at `path`, or from standard input.
-    pub(crate) fn read(&self, path: &Path, rest: Options) -> Result<Workload, TraceError> {
-        let options = self.options(rest);
+    pub(crate) fn read(&self, path: &Path, rest: Options) -> Result<Workload, Failure> {
+        let options = self.options(rest)?;
         if path == Path::new(PIPE) {
-            return trace::read_from("standard input", std::io::stdin().lock(), &options);
+            return Ok(trace::read_from("standard input", std::io::stdin().lock(), &options)?);
         }
-        trace::read(path, &options)
+        Ok(trace::read(path, &options)?)
     }
 
     /// The arguments as they are written down.
@@ -168,6 +180,7 @@ impl TraceArguments {
             on_duplicate: self.on_duplicate.as_ref().map(word),
             count_censored: self.count_censored,
             preset: self.study.as_ref().map(word),
+            curves: self.curves.as_deref().map(|path| path.display().to_string()),
             map: self.renamings(),
         }
     }

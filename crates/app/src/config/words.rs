@@ -90,6 +90,28 @@ pub(crate) enum ArgumentError {
         "--parquet: this program was built without it; build it with `cargo build --release --features parquet`"
     )]
     NoParquet,
+    /// A weight that is none.
+    #[error("--decay: {value} is no weight; give a number above 0 and up to 1")]
+    Decay {
+        /// What was given.
+        value: f64,
+    },
+    /// A curve that the log does not have.
+    #[error("--curve: the log has no curve `{name}`; {hint}")]
+    NoSuchCurve {
+        /// What was asked for.
+        name: String,
+        /// The nearest name, or all of them.
+        hint: String,
+    },
+    /// A paper that nobody has here.
+    #[error("there is no paper `{name}` to reproduce; {hint}")]
+    NoSuchPaper {
+        /// What was asked for.
+        name: String,
+        /// The nearest name, or all of them.
+        hint: String,
+    },
     /// Standard input, where the trace is read several times.
     #[error("--trace -: the trace is read several times; write it to a file first")]
     PipedTrace,

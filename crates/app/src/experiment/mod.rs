@@ -1,5 +1,6 @@
 //! One policy on given inputs: simulate, measure, and leave a folder. Several policies are several experiments.
 
+mod curve;
 mod folder;
 mod histogram;
 mod journal;
@@ -21,6 +22,7 @@ use trainyard_sim::simulate::simulate;
 
 use crate::config::{Ended, Inputs, PolicyChoice, RunFile};
 use crate::failure::Failure;
+pub(crate) use curve::{CurveAnswer, fit_curve};
 pub(crate) use folder::{write_json, write_text};
 use journal::JournalFile;
 pub(crate) use recording::{Journal, Recording, RecordingError};

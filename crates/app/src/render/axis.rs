@@ -58,6 +58,8 @@ pub(crate) enum Measure {
     Count,
     /// Parts of one.
     Part,
+    /// Plain numbers of any size and sign.
+    Number,
 }
 
 /// How values become a part of the way.
@@ -128,6 +130,19 @@ impl Axis {
         axis
     }
 
+    /// Plain numbers, from one to another, with no need for zero to be in sight.
+    pub(crate) fn numbers(lowest: f64, highest: f64, title: &str) -> Self {
+        let span = if highest > lowest { highest - lowest } else { lowest.abs().max(1.0) };
+        let step = round_step(span / 4.0);
+        let (first, last) = ((lowest / step).floor(), ((lowest + span) / step).ceil());
+        let (from, to) = (first * step, last * step);
+        let (measure, scale) = (Measure::Number, Scale::Linear);
+        let mut axis = Self { measure, scale, from, to, title: title.to_owned(), ticks: vec![] };
+        let marks = (0..=(last - first).min(12.0) as i32).map(|k| (first + f64::from(k)) * step);
+        axis.ticks = marks.map(|mark| Tick { at: axis.part(mark), label: axis.words(mark) }).collect();
+        axis
+    }
+
     /// Differences, from the lowest to the highest with zero in sight.
     pub(crate) fn differences(measure: Measure, lowest: f64, highest: f64, title: &str) -> Self {
         let (low, high) = (lowest.min(0.0), highest.max(0.0));
@@ -135,6 +150,7 @@ impl Axis {
             Measure::Length => round_step_s(((high - low) / 5.0).max(1.0)),
             Measure::Count => round_step(((high - low) / 5.0).max(1.0)),
             Measure::Part => round_step(((high - low) / 5.0).max(0.01)),
+            Measure::Number => round_step((high - low) / 5.0),
         };
         let (first, last) = ((low / step).floor(), (high / step).ceil().max(1.0));
         let (from, to) = (first * step, last * step);
@@ -180,6 +196,7 @@ impl Axis {
             Measure::Length => short_length(value),
             Measure::Count => count(value.round() as u64),
             Measure::Part => format!("{:.0} %", value * 100.0),
+            Measure::Number => plain(value),
         }
     }
 
@@ -193,6 +210,7 @@ impl Axis {
             Measure::Length => "length",
             Measure::Count => "count",
             Measure::Part => "part",
+            Measure::Number => "number",
         };
         format!("{scale} {} {} {measure}", self.from, self.to)
     }
@@ -201,6 +219,16 @@ impl Axis {
     pub(crate) fn widest_label(&self) -> usize {
         self.ticks.iter().map(|tick| tick.label.chars().count()).max().unwrap_or(0)
     }
+}
+
+/// A number as short as it may be.
+fn plain(value: f64) -> String {
+    let size = value.abs();
+    if size != 0.0 && !(1e-3..1e6).contains(&size) {
+        return format!("{value:.2e}");
+    }
+    let text = format!("{value:.4}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// The next round number from here on: 1, 2, 5, 10 and so on.
@@ -242,6 +270,14 @@ mod tests {
             labels(&Axis::lengths(0.0, 90_000.0, "")),
             ["1 s", "10 s", "1 min", "10 min", "1 h", "6 h", "1 d"]
         );
+    }
+
+    #[test]
+    fn plain_numbers_have_round_marks_of_any_size() {
+        assert_eq!(labels(&Axis::numbers(1.2, 9.8, "")), ["0", "5", "10"]);
+        assert_eq!(labels(&Axis::numbers(-0.35, -0.11, "")), ["-0.4", "-0.3", "-0.2", "-0.1"]);
+        assert_eq!(labels(&Axis::numbers(0.0, 4e-8, "")), ["0", "1.00e-8", "2.00e-8", "3.00e-8", "4.00e-8"]);
+        assert_eq!(labels(&Axis::numbers(7.0, 7.0, "")).len(), 5);
     }
 
     #[test]

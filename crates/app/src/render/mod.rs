@@ -2,9 +2,11 @@
 
 mod axis;
 mod cluster;
+mod curve;
 mod figure;
 mod inspection;
 mod report;
+mod reproduction;
 mod sentence;
 mod svg;
 mod sweep;
@@ -17,8 +19,10 @@ mod why;
 mod words;
 
 pub(crate) use cluster::cluster_text;
+pub(crate) use curve::{curve_page, curve_text};
 pub(crate) use inspection::inspection_text;
 pub(crate) use report::report_page;
+pub(crate) use reproduction::{reproduction_page, reproduction_text};
 pub(crate) use sentence::sentence;
 pub(crate) use sweep::sweep_text;
 pub(crate) use sweep_page::sweep_page;

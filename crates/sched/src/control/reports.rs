@@ -32,11 +32,13 @@ impl State {
         (iterations, speed, saved): (f64, f64, f64),
         losses: &[LossPoint],
     ) -> Causes {
-        let repeated = self.job(id).is_some_and(|JobView { phase, done, .. }| {
-            let same = (iterations, speed) == (done.iterations, done.speed) && at > done.as_of && speed > 0.0;
-            *phase == Phase::Running && (same || iterations < done.iterations)
-        });
-        if repeated {
+        let Some(view) = self.job(id) else { return Causes::NONE };
+        let (done, running) = (&view.done, view.phase == Phase::Running);
+        let back = running && iterations < done.iterations;
+        let same = (iterations, speed) == (done.iterations, done.speed) && at > done.as_of && speed > 0.0;
+        // A report from before comes again with losses that are known. If they are not, the job's counter began anew.
+        let repeated = back && view.losses.knows(losses, &view.job.declared.loss);
+        if (running && same) || repeated || ![iterations, speed, saved].iter().all(|x| x.is_finite()) {
             return Causes::NONE;
         }
         let fitting = self.fitting;
@@ -44,7 +46,7 @@ impl State {
             if view.phase == Phase::Running && at >= view.done.as_of {
                 view.done.iterations = iterations;
                 (view.done.speed, view.done.as_of) = (speed, at);
-                if saved > view.done.saved {
+                if saved > view.done.saved || back {
                     (view.done.saved, view.done.saved_at) = (saved, at);
                 }
             }
@@ -56,7 +58,8 @@ impl State {
             }
             view.job.goals.stop
         });
-        let accuracy = losses.iter().rev().find_map(|point| point.accuracy).map(Accuracy);
+        let accuracy = losses.iter().rev().find_map(|point| point.accuracy);
+        let accuracy = accuracy.filter(|accuracy| accuracy.is_finite()).map(Accuracy);
         let met = match rule {
             Some(StopRule::Iterations(most)) => iterations >= most as f64,
             Some(StopRule::AtAccuracy(wanted)) => accuracy.is_some_and(|reached| reached >= wanted),

@@ -355,6 +355,9 @@ impl State {
                 view.done.iterations = iterations;
                 view.done.saved = iterations;
                 (view.done.speed, view.done.as_of, view.done.saved_at) = (speed, at, at);
+                if view.losses.latest().is_some() {
+                    Arc::make_mut(&mut view.losses).resume(iterations);
+                }
             }
             starting && view.held.copies() > 1
         });

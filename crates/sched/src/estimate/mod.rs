@@ -1,12 +1,15 @@
 //! How fast, how long, how good? Formulas that policies and the simulator's physics share.
 
 mod iteration;
+mod least_squares;
 mod loss;
 mod speed;
 
 pub use iteration::{graph_iteration_s, ring_all_reduce_s};
-pub use loss::{Expected, Fit, Fitting, LossHistory, MAX_LOSS_POINTS};
+pub use loss::{
+    Expected, Family, Fit, Fitting, LossHealth, LossHistory, MAX_LOSS_POINTS, Milestone, Reached,
+};
 pub use speed::{
-    Family, MAX_SPEED_POINTS, NormalEquations, OUTLIER, PROFILE_SIZES, SpeedFit, SpeedHistory, SpeedPoint,
-    fit_fixed_part, fit_speed,
+    MAX_SPEED_POINTS, NormalEquations, OUTLIER, PROFILE_SIZES, SpeedFamily, SpeedFit, SpeedHistory,
+    SpeedPoint, fit_fixed_part, fit_speed,
 };

@@ -6,8 +6,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LossPoint {
     /// Iterations done.
+    #[serde(with = "any_number", default = "any_number::missing")]
     pub iteration: f64,
-    /// The loss then.
+    /// The loss then. What is not a number, as jobs report when they diverge, is kept as it is.
+    #[serde(with = "any_number", default = "any_number::missing")]
     pub loss: f64,
     /// The validation accuracy then, if it was measured.
     pub accuracy: Option<f64>,
@@ -77,5 +79,68 @@ impl Curve {
             Self::Sublinear { a, b, c, d } => 1.0 / (a * k * k + b * k + c) + d,
             Self::Geometric { amplitude, mu, c } => amplitude * mu.powf(k) + c,
         }
+    }
+}
+
+/// Numbers in JSON, which has no words for those that are not finite: they are written as text. What is null or missing
+/// is read as not a number.
+mod any_number {
+    use serde::{Deserialize, Deserializer, Serializer, de};
+
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Written {
+        Number(f64),
+        Word(String),
+        Null(()),
+    }
+
+    pub(super) fn serialize<S: Serializer>(number: &f64, to: S) -> Result<S::Ok, S::Error> {
+        if number.is_finite() { to.serialize_f64(*number) } else { to.collect_str(number) }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+        match Written::deserialize(from)? {
+            Written::Number(number) => Ok(number),
+            Written::Null(()) => Ok(f64::NAN),
+            Written::Word(word) => match word.parse::<f64>() {
+                Ok(number) if !number.is_finite() => Ok(number),
+                _ => Err(de::Error::custom(format_args!(
+                    "\"{word}\" stands where a number is wanted: write a number, \"NaN\", \"inf\" or \"-inf\""
+                ))),
+            },
+        }
+    }
+
+    pub(super) const fn missing() -> f64 {
+        f64::NAN
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_that_are_no_numbers_are_written_and_read() {
+        let read = |text: &str| serde_json::from_str::<LossPoint>(text).map(|point| point.loss);
+        for (loss, written) in
+            [(f64::NAN, "\"NaN\""), (f64::INFINITY, "\"inf\""), (f64::NEG_INFINITY, "\"-inf\"")]
+        {
+            let text = serde_json::to_string(&LossPoint { iteration: 1.0, loss, accuracy: None }).unwrap();
+            assert!(text.contains(&format!("\"loss\":{written}")), "{text}");
+            assert_eq!(read(&text).unwrap().total_cmp(&loss), std::cmp::Ordering::Equal, "{text}");
+        }
+        let exact = LossPoint { iteration: 3.0, loss: 0.1 + 0.2, accuracy: Some(0.5) };
+        assert_eq!(
+            serde_json::from_str::<LossPoint>(&serde_json::to_string(&exact).unwrap()).unwrap(),
+            exact
+        );
+        assert!(read(r#"{"iteration":1,"loss":null}"#).unwrap().is_nan());
+        assert!(read(r#"{"iteration":1}"#).unwrap().is_nan());
+        assert_eq!(read(r#"{"iteration":1,"loss":2}"#).unwrap(), 2.0);
+        let refused = read(r#"{"iteration":1,"loss":"low"}"#).unwrap_err().to_string();
+        assert!(refused.contains("\"low\" stands where a number is wanted"), "{refused}");
+        assert!(read(r#"{"iteration":1,"loss":"2.5"}"#).is_err());
     }
 }

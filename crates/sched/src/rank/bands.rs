@@ -24,12 +24,18 @@ impl Bands {
         self.0.get(usize::from(band)).copied()
     }
 
-    /// How long a job in `band` with so much service may run on so many GPUs until it is demoted.
-    pub fn until_demotion(&self, band: u8, served_gpu_s: f64, gpus: f64) -> Option<Span> {
-        let upper = self.upper_gpu_s(band)?;
+    /// The upper threshold of a band in thousandths of a GPU times microseconds; none for the last.
+    pub fn upper_gpu_milli_us(&self, band: u8) -> Option<u64> {
+        self.upper_gpu_s(band).map(|upper| (upper * 1e9).round() as u64)
+    }
+
+    /// How long a job in `band` with so much service may run on so many thousandths of a GPU until it is demoted.
+    ///
+    /// In whole numbers, so that the moment is the same whenever it is asked for on the way.
+    pub fn until_demotion(&self, band: u8, served_gpu_milli_us: u64, gpu_milli: u64) -> Option<Span> {
+        let left = self.upper_gpu_milli_us(band)?.saturating_sub(served_gpu_milli_us);
         // Rounded up, so that the threshold is reached when the time has come.
-        let seconds = ((upper - served_gpu_s) / gpus).max(0.0);
-        Some(Span((seconds * 1e6).ceil() as u64))
+        Some(Span(left.div_ceil(gpu_milli.max(1))))
     }
 }
 
@@ -41,9 +47,21 @@ mod tests {
     fn bands_say_when_a_job_leaves_them() {
         let bands = Bands::new(&[3600.0, 7200.0]).unwrap();
         assert_eq!(bands.last(), 2);
-        assert_eq!(bands.until_demotion(0, 1600.0, 8.0), Some(Span::from_secs(250)));
-        assert_eq!(bands.until_demotion(1, 9000.0, 8.0), Some(Span::ZERO));
-        assert_eq!(bands.until_demotion(2, 9000.0, 8.0), None);
+        let gpu_s = |seconds: u64| seconds * 1_000_000_000;
+        assert_eq!(bands.until_demotion(0, gpu_s(1600), 8000), Some(Span::from_secs(250)));
+        assert_eq!(bands.until_demotion(1, gpu_s(9000), 8000), Some(Span::ZERO));
+        assert_eq!(bands.until_demotion(2, gpu_s(9000), 8000), None);
+    }
+
+    #[test]
+    fn the_moment_of_demotion_is_the_same_whenever_it_is_asked_for() {
+        let bands = Bands::new(&[3443.0]).unwrap();
+        let gpu_milli = 3700;
+        let whole = bands.until_demotion(0, 17, gpu_milli).unwrap();
+        for passed in (0..whole.0).step_by(999_983) {
+            let left = bands.until_demotion(0, 17 + passed * gpu_milli, gpu_milli).unwrap();
+            assert_eq!(passed + left.0, whole.0);
+        }
         assert!(Bands::new(&[2.0, 1.0]).is_none() && Bands::new(&[0.0]).is_none());
         assert!(Bands::new(&[f64::NAN]).is_none());
     }

@@ -80,6 +80,12 @@ impl JobView {
         (self.served.gpu_milli_us as f64 + open * self.held.gpu_milli() as f64) / 1e9
     }
 
+    /// The same in thousandths of a GPU times microseconds, without any rounding.
+    pub fn attained_gpu_milli_us(&self, now: Time) -> u64 {
+        let open = self.served.changed_span(now, self.held.is_some()).0;
+        self.served.gpu_milli_us.saturating_add(open.saturating_mul(self.held.gpu_milli()))
+    }
+
     /// Time up to now during which it held devices.
     pub fn executed(&self, now: Time) -> Span {
         self.served.executed + self.served.changed_span(now, self.held.is_some())

@@ -8,8 +8,8 @@ use rand_distr::{Distribution, StandardNormal};
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::SeedableRng;
 use trainyard_sched::model::{
-    Declared, Goals, GpuTypeId, GpuTypeSet, Job, JobId, ModelId, MoveCost, Parallelism, Seed, Span, TenantId,
-    Time, Wanted,
+    Declared, DeclaredLoss, Goals, GpuTypeId, GpuTypeSet, Job, JobId, ModelId, MoveCost, Parallelism, Seed,
+    Span, TenantId, Time, Wanted,
 };
 
 use super::bounds::bounded;
@@ -57,6 +57,8 @@ pub(crate) struct Draft<'a> {
     pub(crate) iteration: Option<Span>,
     /// What the trace says that its owner claimed; else it is made from the truth.
     pub(crate) declared: Option<Declared>,
+    /// What its owner says of its loss.
+    pub(crate) declared_loss: DeclaredLoss,
     /// What moving costs, where the trace says so.
     pub(crate) move_cost: Option<MoveCost>,
     /// When it ended, where the trace says so; the trace did not end before.
@@ -85,6 +87,7 @@ impl Draft<'_> {
             truth,
             iteration: None,
             declared: None,
+            declared_loss: DeclaredLoss::default(),
             move_cost: None,
             ended: None,
             running_since: None,
@@ -254,7 +257,10 @@ impl<'o> Import<'o> {
             tenant: TenantId(self.tenants.intern(tenant)),
             model: (!draft.model.is_empty()).then(|| ModelId(self.models.intern(draft.model))),
             submitted: draft.submitted,
-            declared: draft.declared.unwrap_or_else(|| honest(&truth, &draft.shape, draft.iteration)),
+            declared: Declared {
+                loss: draft.declared_loss,
+                ..draft.declared.unwrap_or_else(|| honest(&truth, &draft.shape, draft.iteration))
+            },
             shape: draft.shape,
             wanted: draft.wanted,
             goals: draft.goals,
@@ -382,7 +388,8 @@ impl<'o> Import<'o> {
             None => None,
         };
         if !self.origins[index].declared_by_trace {
-            job.declared = honest(truth, &job.shape, None);
+            let Declared { loss, iteration, .. } = job.declared;
+            job.declared = Declared { loss, ..honest(truth, &job.shape, iteration) };
         }
         if let Some(Remark { done, problem }) = remark {
             let place = problem.place(&self.file, line);
@@ -462,7 +469,8 @@ pub(crate) fn declare(job: &mut Job, declaring: Declaring, seed: Seed) {
             let normal: f64 = StandardNormal.sample(&mut random);
             job.declared.iterations = job.declared.iterations.map(|count| count * (spread * normal).exp());
         }
-        Declaring::Absent => job.declared = Declared::default(),
+        // Of its length; what it says of its loss stays.
+        Declaring::Absent => job.declared = Declared { loss: job.declared.loss, ..Declared::default() },
     }
 }
 

@@ -47,11 +47,10 @@ pub use write::{WriteError, write_csv};
 use crate::strangers::{self, Asked};
 use crate::workload::Workload;
 pub(crate) use error::{LONGEST_LIST, shortened};
-pub(crate) use fields::{Header, Problem, Splitter, time_s};
+pub(crate) use fields::{Header, Problem, Splitter, number, time_s};
 use import::Import;
 pub(crate) use import::declare;
-use lines::Head;
-pub(crate) use lines::Lines;
+pub(crate) use lines::{Head, Lines};
 pub(crate) use open::unpacked;
 use open::{Bytes, HEAD_BYTES, Wish, with_file, with_stream};
 

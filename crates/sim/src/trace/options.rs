@@ -7,6 +7,7 @@ use trainyard_sched::model::{GPU, MoveCost, Parallelism, Seed, Span, Tenants, Ti
 
 use super::fields::{Problem, Remark, duration_s, number};
 use crate::cluster::ClusterFile;
+use crate::curves::LossLog;
 use crate::physics::ThroughputTable;
 use crate::truth::{Speed, Truth};
 use crate::workload::Done;
@@ -37,6 +38,8 @@ pub struct Options {
     pub tenants: Tenants,
     /// The throughputs that Gavel's job types refer to; `None` means Gavel's own.
     pub throughputs: Option<Arc<ThroughputTable>>,
+    /// Recorded losses that jobs may name.
+    pub curves: Option<Arc<LossLog>>,
     /// The name of the format, where it should not be recognised by content.
     pub format: Option<String>,
     /// The member of an archive, where several hold jobs or none is recognised.

@@ -2,9 +2,11 @@
 
 use std::io::Write;
 
-use trainyard_sched::model::{GPU, Goals, GpuTypeSet, Job, MoveCost, Parallelism, Span, Topology, Wanted};
+use trainyard_sched::model::{
+    GPU, Goals, GpuTypeSet, Job, MoveCost, Parallelism, Span, SpeedFunction, Topology, Wanted,
+};
 
-use super::native::{COLUMNS, ENDINGS};
+use super::native::{COLUMNS, ENDINGS, training_texts};
 use crate::truth::{Speed, Truth};
 use crate::workload::Workload;
 
@@ -55,8 +57,18 @@ pub fn write_csv(workload: &Workload, output: impl Write) -> Result<(), WriteErr
 /// The fields in the order of the columns.
 fn fields(workload: &Workload, job: &Job, truth: &Truth) -> Result<[String; COLUMNS.len()], &'static str> {
     let Parallelism::DataParallel(shape) = &job.shape else { return Err("it is a graph of tasks") };
-    let Speed::Fixed { iteration, workers } = truth.speed else {
-        return Err("its speed is not in proportion to its workers");
+    let [iterations, work, fixed, loss, noise, better, convergence, target] =
+        training_texts(truth, &job.declared.loss)?;
+    let (workers, honest) = match truth.speed {
+        Speed::Fixed { iteration, workers } => (workers, iteration.scaled(truth.iterations)),
+        Speed::Function(function @ SpeedFunction::WithFixedPart { .. }) => {
+            let workers = shape.workers.min.max(1);
+            let per_s = function.iterations_per_s(workers, 0);
+            (workers, Span::from_secs_f64(truth.iterations / per_s))
+        }
+        _ => {
+            return Err("its speed is neither in proportion to its workers nor that with a fixed part added");
+        }
     };
     check(job, truth)?;
     if shape.server.is_some() {
@@ -80,9 +92,8 @@ fn fields(workload: &Workload, job: &Job, truth: &Truth) -> Result<[String; COLU
     let free_to_move = truth.move_cost == MoveCost::default();
     let tenant = workload.tenants.get(job.tenant).map_or("", |tenant| &tenant.name);
     let model = job.model.and_then(|model| workload.models.get(model.index()));
-    let honest = iteration.scaled(truth.iterations);
     let limit = job.declared.limit;
-    let claimed = job.declared.iterations.map(|count| iteration.scaled(count));
+    let claimed = job.declared.iterations.map(|count| honest.scaled(count / truth.iterations));
     // With a limit, an empty field means that nothing else is declared.
     let claimed = claimed.filter(|span| *span != honest || limit.is_some());
     let status = ENDINGS.iter().find(|(_, ending)| *ending == truth.ending).map_or("", |(word, _)| word);
@@ -111,6 +122,14 @@ fn fields(workload: &Workload, job: &Job, truth: &Truth) -> Result<[String; COLU
         truth.move_cost.checkpoint_every.map_or_else(String::new, seconds),
         claimed.map_or_else(String::new, seconds),
         limit.map_or_else(String::new, seconds),
+        iterations,
+        work,
+        fixed,
+        loss,
+        noise,
+        better,
+        convergence,
+        target,
     ])
 }
 
@@ -120,9 +139,6 @@ fn check(job: &Job, truth: &Truth) -> Result<(), &'static str> {
     let plain = Goals { deadline, weight, class, ..Goals::default() };
     if job.goals != plain {
         return Err("it has goals beyond deadline, weight and class");
-    }
-    if truth.loss.is_some() {
-        return Err("it has a loss curve");
     }
     if truth.move_cost.loses_when_stopped {
         return Err("it loses work when stopped");
@@ -191,6 +207,19 @@ mod tests {
         let back = round_trip(&workload);
         assert_eq!(back.jobs, workload.jobs);
         assert_eq!((back.models, back.gpu_types), (workload.models, workload.gpu_types));
+    }
+
+    #[test]
+    fn iterations_speeds_and_losses_survive_the_round_trip() {
+        let text = "job_id,submit_s,duration_s,gpus,cpus,workers,min_gpus,max_gpus,declared_s,iterations,work_s,\
+            fixed_s,loss,loss_noise,better,convergence,target_loss\n\
+            a,0,105,0,1,4,4,640,,100,4,0.05,sublinear 0.5 1 0.5 2,0.01,,sublinear,2\n\
+            b,1,60,2,,,,,90,1000,,,geometric 2 0.9 1,,higher,linear,\nc,2,60,1,,,,,,7,,,,,,non_convex,\n";
+        let workload = read_from("own.csv", text.as_bytes(), &Options::default()).unwrap();
+        let back = round_trip(&workload);
+        assert_eq!(back.jobs, workload.jobs);
+        let claimed = |i: usize| workload.jobs[i].0.declared.duration();
+        assert_eq!([claimed(0), claimed(1)], [Some(Span::from_secs(105)), Some(Span::from_secs(90))]);
     }
 
     #[test]

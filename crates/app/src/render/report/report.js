@@ -23,6 +23,7 @@
     length,
     count: (n) => (n < 10 ? n.toFixed(1) : Math.round(n).toLocaleString("en")),
     part: (p) => (p * 100).toFixed(1) + " %",
+    number: (n) => (n === 0 || (Math.abs(n) >= 0.001 && Math.abs(n) < 1e6) ? String(+n.toPrecision(5)) : n.toExponential(3)),
   };
   const axis = (text) => {
     const [scale, from, to, measure] = text.split(" ");

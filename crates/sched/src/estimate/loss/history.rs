@@ -4,60 +4,99 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::{DeclaredLoss, LossPoint};
 
+use super::fitter::{Fitter, oriented};
+use super::window::median;
 use super::{Expected, Fit, Fitting};
 
 /// Loss reports kept of one job; when there are more, every second one of the older half is dropped.
 pub const MAX_LOSS_POINTS: usize = 256;
 
-/// What a job reported of its loss. Iterations ascend; every loss is a number.
+/// What a job reported of its loss, as a loss: a score that gets better by rising is kept as its negative. Iterations
+/// ascend; every loss is a number.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LossHistory {
     points: Vec<LossPoint>,
     fit: Option<Fit>,
+    fitter: Fitter,
     largest_change: f64,
     lowest: f64,
+    taken: u64,
     ignored: u64,
     restarts: u32,
 }
 
 impl LossHistory {
-    /// Takes in what a job reported, in the order of its iterations, and fits anew if that is wanted.
+    /// Takes in what a job reported, in the order of its iterations, and fits anew if that is wanted. What is known
+    /// already changes nothing.
     pub fn report(&mut self, points: &[LossPoint], declared: &DeclaredLoss, fitting: Option<&Fitting>) {
-        for point in points {
-            self.add(*point);
+        let before = self.taken;
+        for (i, point) in points.iter().enumerate() {
+            let point = LossPoint { loss: oriented(declared.better, point.loss), ..*point };
+            if !point.loss.is_finite() || !point.iteration.is_finite() || point.iteration < 0.0 {
+                self.ignored += 1;
+                continue;
+            }
+            let later = points[i + 1..].iter().map(|point| point.iteration).fold(point.iteration, f64::max);
+            self.add(point, later);
         }
-        let _ = (declared, fitting);
+        if self.taken != before {
+            self.fit = fitting.and_then(|fitting| self.fitted(declared, fitting));
+        }
     }
 
     /// Fits what is there, as if it had been reported at once.
     pub fn refit(&mut self, declared: &DeclaredLoss, fitting: Option<&Fitting>) {
-        self.fit = None;
-        let _ = (declared, fitting);
+        self.fitter = Fitter::default();
+        self.fit = fitting.and_then(|fitting| self.fitted(declared, fitting));
     }
 
-    fn add(&mut self, point: LossPoint) {
-        if !point.loss.is_finite() || !point.iteration.is_finite() {
-            self.ignored += 1;
+    fn fitted(&mut self, declared: &DeclaredLoss, fitting: &Fitting) -> Option<Fit> {
+        self.fitter.fit(&self.points, self.taken, declared, fitting)
+    }
+
+    /// An attempt begins from so many iterations. What was reported beyond them will be done again, and is dropped.
+    pub fn resume(&mut self, from: f64) {
+        if self.points.last().is_none_or(|last| last.iteration <= from) {
             return;
         }
-        match self.points.last() {
-            Some(last) if *last == point => return,
-            Some(last) if point.iteration <= last.iteration => {
-                self.points.clear();
-                self.fit = None;
-                self.restarts += 1;
-            }
-            Some(last) => {
+        self.points.retain(|point| point.iteration <= from);
+        self.lowest = self.points.iter().map(|point| point.loss).fold(f64::INFINITY, f64::min);
+        if self.points.is_empty() {
+            self.forget();
+        }
+    }
+
+    /// Whether all of this may have been reported before: the job's counter did not begin anew.
+    pub fn knows(&self, points: &[LossPoint], declared: &DeclaredLoss) -> bool {
+        let known = |point: &LossPoint| {
+            let loss = oriented(declared.better, point.loss);
+            self.at(point.iteration).is_ok_and(|i| self.points[i].loss == loss)
+        };
+        let mut numbers = points.iter().filter(|point| point.loss.is_finite()).peekable();
+        numbers.peek().is_none() || numbers.any(known)
+    }
+
+    /// Takes in a point; `later` is the last iteration that was reported with it.
+    fn add(&mut self, point: LossPoint, later: f64) {
+        if let Some(last) = self.points.last().copied() {
+            if point.iteration <= last.iteration {
+                match self.at(point.iteration) {
+                    Ok(i) if self.points[i].loss == point.loss => return,
+                    // It came late, and its place may have been thinned out.
+                    Err(_) if later > last.iteration => return,
+                    _ => {
+                        self.forget();
+                        self.restarts += 1;
+                    }
+                }
+            } else {
                 let steps = (point.iteration - last.iteration).max(1.0);
                 self.largest_change = self.largest_change.max(((last.loss - point.loss) / steps).abs());
             }
-            None => {}
         }
-        if self.points.is_empty() {
-            (self.largest_change, self.lowest) = (0.0, point.loss);
-        }
-        self.lowest = self.lowest.min(point.loss);
+        self.lowest = if self.points.is_empty() { point.loss } else { self.lowest.min(point.loss) };
         self.points.push(point);
+        self.taken += 1;
         if self.points.len() > MAX_LOSS_POINTS {
             let half = MAX_LOSS_POINTS / 2;
             let mut i = 0;
@@ -66,6 +105,16 @@ impl LossHistory {
                 i > half || i % 2 == 1
             });
         }
+    }
+
+    fn forget(&mut self) {
+        self.points.clear();
+        (self.fit, self.fitter) = (None, Fitter::default());
+        (self.largest_change, self.lowest) = (0.0, 0.0);
+    }
+
+    fn at(&self, iteration: f64) -> Result<usize, usize> {
+        self.points.binary_search_by(|point| point.iteration.total_cmp(&iteration))
     }
 
     /// The reports that are kept: the first one, and the later the denser.
@@ -110,11 +159,28 @@ impl LossHistory {
 
     /// What is expected from the latest report on; nothing before the second report.
     pub fn expected(&self) -> Option<Expected> {
-        if let Some(fit) = &self.fit {
-            return Some(Expected::Curve(fit.curve));
+        if let Some(fit) = self.fit {
+            return Some(fit.into());
         }
+        self.continued()
+    }
+
+    /// Where no curve is fitted: each change is the last one times the median of the latest four ratios of changes.
+    fn continued(&self) -> Option<Expected> {
         let [.., before, from] = self.points[..] else { return None };
         let change = (before.loss - from.loss) / (from.iteration - before.iteration).max(1.0);
-        Some(Expected::Continued { from, change, ratio: 0.9 })
+        let latest = &self.points[self.points.len().saturating_sub(6)..];
+        let mut ratios: smallvec::SmallVec<[f64; 4]> = latest.windows(3).filter_map(ratio).collect();
+        let ratio = if ratios.is_empty() { 0.9 } else { median(&mut ratios).clamp(0.5, 0.99) };
+        Some(Expected::Continued { from, change: change.max(0.0), ratio })
     }
+}
+
+/// From one change to the next, for one iteration. A change of sign is a ratio of nought.
+fn ratio(three: &[LossPoint]) -> Option<f64> {
+    let [before, middle, after] = three else { return None };
+    let gaps = (middle.iteration - before.iteration, after.iteration - middle.iteration);
+    let changes = ((before.loss - middle.loss) / gaps.0, (middle.loss - after.loss) / gaps.1);
+    let ratio = changes.1 / changes.0;
+    ratio.is_finite().then(|| ratio.max(0.0).powf(2.0 / (gaps.0 + gaps.1)))
 }

@@ -2,14 +2,28 @@
 //!
 //! A history is a fold over reports: the same reports in the same order give the same fit, bit by bit. So fits are part
 //! of the state and of snapshots, and a policy that starts anew sees what its predecessor saw.
+//!
+//! The curves, the weighting by recency and the choice of the family are SLAQ's (SoCC 2017, sections 3 and 4). Bounds,
+//! window, weights' decay and the least number of points are not published; ours are said where they stand.
+//!
+//! A score that gets better by rising is kept and fitted as its negative. So everything here is a loss: lower is better.
 
+mod families;
+mod fit;
+mod fitter;
+mod health;
 mod history;
+mod horizon;
+mod projection;
+mod window;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Curve, LossPoint};
-
+pub use fit::{Expected, Fit};
+pub use fitter::Family;
+pub use health::LossHealth;
 pub use history::{LossHistory, MAX_LOSS_POINTS};
+pub use horizon::{Milestone, Reached};
 
 /// How loss curves are to be fitted.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -27,52 +41,5 @@ pub struct Fitting {
 impl Default for Fitting {
     fn default() -> Self {
         Self { decay: 0.9, window: 200, least_points: 5 }
-    }
-}
-
-/// A fitted curve.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Fit {
-    /// The curve.
-    pub curve: Curve,
-    /// The weighted root mean square of what it leaves unexplained, in units of the loss.
-    pub residual: f64,
-}
-
-/// What is expected of a loss from the latest report on.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Expected {
-    /// As a curve says.
-    Curve(Curve),
-    /// Each change is the one before times a ratio: where no curve can be fitted.
-    Continued {
-        /// The latest report.
-        from: LossPoint,
-        /// The decrease from the iteration before.
-        change: f64,
-        /// From one change to the next, below 1.
-        ratio: f64,
-    },
-}
-
-impl Expected {
-    /// The loss after `k` iterations.
-    pub fn loss(&self, k: f64) -> f64 {
-        match *self {
-            Self::Curve(curve) => curve.loss(k),
-            Self::Continued { from, change, ratio } => {
-                let steps = (k - from.iteration).max(0.0);
-                from.loss - change * ratio * (1.0 - ratio.powf(steps)) / (1.0 - ratio)
-            }
-        }
-    }
-
-    /// The loss that it tends to.
-    pub fn asymptote(&self) -> f64 {
-        match *self {
-            Self::Curve(curve) => curve.asymptote(),
-            Self::Continued { from, change, ratio } => from.loss - change * ratio / (1.0 - ratio),
-        }
     }
 }

@@ -22,7 +22,7 @@ pub const PROFILE_SIZES: [(u32, u32); 10] =
 
 /// A kind of speed function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Family {
+pub enum SpeedFamily {
     /// Parameter servers; each worker goes at its own pace.
     Asynchronous,
     /// Parameter servers; all workers wait for each other. The total batch is taken as 1.
@@ -31,7 +31,7 @@ pub enum Family {
     AllReduce,
 }
 
-impl Family {
+impl SpeedFamily {
     /// The fewest measurements by which its coefficients can be told.
     pub const fn least_points(self) -> usize {
         match self {
@@ -85,10 +85,10 @@ pub struct SpeedFit {
 /// the one with fewer coefficients.
 pub fn fit_speed(points: &[SpeedPoint], with_servers: bool) -> Option<SpeedFit> {
     if !with_servers {
-        return Family::AllReduce.fit(points);
+        return SpeedFamily::AllReduce.fit(points);
     }
     let usable: Vec<SpeedPoint> = points.iter().filter(|point| point.servers > 0).copied().collect();
-    let families = [Family::Asynchronous, Family::Synchronous];
+    let families = [SpeedFamily::Asynchronous, SpeedFamily::Synchronous];
     families.iter().filter_map(|family| family.fit(&usable)).min_by(|a, b| a.spread.total_cmp(&b.spread))
 }
 
@@ -150,7 +150,7 @@ mod tests {
         let asynchronous = SpeedFunction::AsynchronousServers { theta: [1.0, 0.2, 0.01, 0.02] };
         let synchronous =
             SpeedFunction::SynchronousServers { batch: 1.0, theta: [0.12, 0.42, 0.419, 0.0075, 0.003] };
-        for (family, truth) in [(Family::Asynchronous, asynchronous), (Family::Synchronous, synchronous)] {
+        for (family, truth) in [(SpeedFamily::Asynchronous, asynchronous), (SpeedFamily::Synchronous, synchronous)] {
             let least = family.least_points();
             let points = measured(&truth, &PROFILE_SIZES[..least]);
             agree(&family.fit(&points).expect("enough"), &truth);
@@ -168,10 +168,10 @@ mod tests {
     fn from_equal_numbers_alone_the_ratio_cannot_be_told() {
         let truth = SpeedFunction::AsynchronousServers { theta: [1.0, 0.5, 0.0, 0.0] };
         let sizes: Vec<(u32, u32)> = (1..=10).map(|n| (n, n)).collect();
-        let fit = Family::Asynchronous.fit(&measured(&truth, &sizes)).expect("enough");
+        let fit = SpeedFamily::Asynchronous.fit(&measured(&truth, &sizes)).expect("enough");
         let (ours, theirs) = (fit.function.iterations_per_s(8, 1), truth.iterations_per_s(8, 1));
         assert!((ours / theirs - 1.0).abs() > 0.5, "{ours} {theirs}");
-        let mixed = Family::Asynchronous.fit(&measured(&truth, &PROFILE_SIZES)).expect("enough");
+        let mixed = SpeedFamily::Asynchronous.fit(&measured(&truth, &PROFILE_SIZES)).expect("enough");
         agree(&mixed, &truth);
     }
 
@@ -193,14 +193,14 @@ mod tests {
         let truth = SpeedFunction::AsynchronousServers { theta: [1.0, 0.2, 0.01, 0.02] };
         let mut points = measured(&truth, &PROFILE_SIZES);
         points[7].iterations_per_s /= 20.0;
-        let fit = Family::Asynchronous.fit(&points).expect("enough");
+        let fit = SpeedFamily::Asynchronous.fit(&points).expect("enough");
         assert_eq!(fit.points, PROFILE_SIZES.len() - 1);
         agree(&fit, &truth);
         let mut noisy = measured(&truth, &PROFILE_SIZES);
         for (i, point) in noisy.iter_mut().enumerate() {
             point.iterations_per_s *= if i % 2 == 0 { 1.1 } else { 0.9 };
         }
-        let spread = Family::Asynchronous.fit(&noisy).expect("enough").spread;
+        let spread = SpeedFamily::Asynchronous.fit(&noisy).expect("enough").spread;
         assert!((0.05..0.2).contains(&spread), "{spread}");
     }
 }

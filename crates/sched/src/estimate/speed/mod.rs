@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::SpeedFunction;
 
-pub use fit::{Family, OUTLIER, PROFILE_SIZES, SpeedFit, fit_speed};
+pub use fit::{OUTLIER, PROFILE_SIZES, SpeedFamily, SpeedFit, fit_speed};
 pub use nnls::NormalEquations;
 
 /// Sizes kept of one job; the one measured longest ago goes first.

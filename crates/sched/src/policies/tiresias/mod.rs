@@ -201,9 +201,14 @@ impl Tiresias {
         })
     }
 
-    /// Service since the job was last put into band 0, in GPU-seconds.
-    fn service_gpu_s(view: &JobView, memory: &Memory, now: Time) -> f64 {
-        view.attained_gpu_s(now) - memory.service_base as f64 / 1e9
+    fn demoted(view: &JobView, memory: &Memory, now: Time) -> Reason {
+        let served_gpu_s = Self::service_gpu_milli_us(view, memory, now) as f64 / 1e9;
+        Reason::Demoted { band: memory.band, served_gpu_s }
+    }
+
+    /// Service since the job was last put into band 0, in thousandths of a GPU times microseconds.
+    fn service_gpu_milli_us(view: &JobView, memory: &Memory, now: Time) -> u64 {
+        view.attained_gpu_milli_us(now).saturating_sub(memory.service_base)
     }
 
     fn order(&self, view: &JobView, memory: &Memory, section: Section, now: Time) -> Order {
@@ -269,9 +274,8 @@ impl Tiresias {
             if view.held.is_none() {
                 self.pending.insert(id);
             }
-            let gpus = target.gpu_milli() as f64 / 1000.0;
-            let service = Self::service_gpu_s(view, memory, seen.at);
-            if let Some(left) = self.bands.until_demotion(memory.band, service, gpus.max(1e-3)) {
+            let service = Self::service_gpu_milli_us(view, memory, seen.at);
+            if let Some(left) = self.bands.until_demotion(memory.band, service, target.gpu_milli()) {
                 let at = seen.at + left;
                 self.crossing_of.insert(id, at);
                 self.crossings.insert((at, id));
@@ -301,8 +305,8 @@ impl Tiresias {
             let (mut memory, _) = self.memories[&id];
             let runs = self.ranked.plan.target(id).is_some();
             if runs {
-                let upper = self.bands.upper_gpu_s(memory.band).expect("the last band has no end");
-                if Self::service_gpu_s(view, &memory, seen.at) < upper {
+                let upper = self.bands.upper_gpu_milli_us(memory.band).expect("the last band has no end");
+                if Self::service_gpu_milli_us(view, &memory, seen.at) < upper {
                     // It started later than was planned.
                     self.set_alarms(seen, id);
                     continue;
@@ -310,7 +314,7 @@ impl Tiresias {
                 memory.band += 1;
             } else {
                 memory.band = 0;
-                memory.service_base = (view.attained_gpu_s(seen.at) * 1e9).round() as u64;
+                memory.service_base = view.attained_gpu_milli_us(seen.at);
                 memory.executed_base = view.executed(seen.at);
                 memory.waited_base = view.waited(seen.at);
             }
@@ -404,9 +408,7 @@ impl Tiresias {
         let view = seen.job(id).expect("only jobs of the snapshot are judged");
         let (memory, _) = self.memories[&id];
         if memory.band > 0 {
-            let served_gpu_s = Self::service_gpu_s(view, &memory, seen.at);
-            let reason = Reason::Demoted { band: memory.band, served_gpu_s };
-            self.ranked.plan.say(id, Verdict::Yield(reason));
+            self.ranked.plan.say(id, Verdict::Yield(Self::demoted(view, &memory, seen.at)));
         }
     }
 
@@ -416,9 +418,7 @@ impl Tiresias {
             let waits = self.ranked.waits_because(*id, self.manner.rule);
             let (Some(view), Some((memory, _))) = (seen.job(*id), self.memories.get(id)) else { continue };
             if memory.band > 0 && matches!(waits, Some(Reason::NoCapacity(_) | Reason::Behind { .. })) {
-                let served_gpu_s = Self::service_gpu_s(view, memory, seen.at);
-                let reason = Reason::Demoted { band: memory.band, served_gpu_s };
-                self.ranked.plan.say(*id, Verdict::Wait(reason));
+                self.ranked.plan.say(*id, Verdict::Wait(Self::demoted(view, memory, seen.at)));
             }
         }
     }
@@ -468,8 +468,7 @@ impl Policy for Tiresias {
         let demoted = self.memories.get(&job).filter(|(memory, _)| memory.band > 0);
         match (verdict, demoted, seen.job(job)) {
             (Verdict::Wait(Reason::NoCapacity(_) | Reason::Behind { .. }), Some((memory, _)), Some(view)) => {
-                let served_gpu_s = Self::service_gpu_s(view, memory, seen.at);
-                Verdict::Wait(Reason::Demoted { band: memory.band, served_gpu_s })
+                Verdict::Wait(Self::demoted(view, memory, seen.at))
             }
             _ => verdict,
         }

@@ -80,7 +80,7 @@ mod tests {
     #[test]
     fn every_column_finds_its_place() {
         let header: Vec<&str> = COLUMNS.iter().map(|column| column.name).collect();
-        let row = "j,1,60,4,team,v100|p100|v100,4,2.5,16,1,2,8,true,-3,0.5,100,bert,failed,5,7,600,90,7200";
+        let row = "j,1,60,4,team,v100|p100|v100,4,2.5,16,1,2,8,true,-3,0.5,100,bert,failed,5,7,600,90,7200,120,,,geometric 2 0.9 1,0.01,lower,linear,1";
         let (job, truth) = only(&format!("{}\n{row}\n", header.join(",")));
         let memory_bytes = 16_000_000_000;
         let worker = Resources { cpu_milli: 2500, memory_bytes, ..Resources::gpus(1) };
@@ -93,10 +93,12 @@ mod tests {
         let (save, load) = (Span::from_secs(5), Span::from_secs(7));
         let cost = MoveCost { save, load, checkpoint_every, loses_when_stopped: false };
         assert_eq!((job.move_cost, truth.move_cost), (cost, cost));
-        assert_eq!((truth.ending, truth.iterations), (Ending::Failed, 60.0));
+        assert_eq!((truth.ending, truth.iterations), (Ending::Failed, 120.0));
         // 90 s are claimed on 4 GPUs; the smallest gang of 2 takes twice as long.
         assert_eq!(job.declared.duration(), Some(Span::from_secs(180)));
         assert_eq!(job.declared.limit, Some(Span::from_secs(7200)));
+        assert!(truth.loss.is_some_and(|loss| (loss.course.loss(1.0) - 2.8).abs() < 1e-12));
+        assert_eq!(job.declared.loss.target, Some(1.0));
     }
 
     #[test]

@@ -1,21 +1,23 @@
 //! Trainyard's own trace format, as CSV and as one JSON object a line; described in `docs/trace-format.md`.
 //!
-//! Both forms give the same texts by column, and only this file knows what they mean. Task graphs, loss curves
-//! and speeds that are not proportional to the workers cannot be written in it.
+//! Both forms give the same texts by column, and only this file and `training` know what they mean. Task graphs and
+//! parameter servers cannot be written in it.
 
 mod csv;
 mod json;
+mod training;
 
 use trainyard_sched::model::{
-    Declared, GPU, Goals, GpuTypeSet, MoveCost, Parallelism, PriorityClass, Resources, Span, Topology,
-    Wanted, WorkerRange,
+    Declared, GPU, Goals, GpuTypeSet, MoveCost, Parallelism, PriorityClass, Resources, Topology, Wanted,
+    WorkerRange,
 };
 
 pub(crate) use csv::FORMAT as CSV;
 pub(crate) use json::FORMAT as JSON;
+pub(crate) use training::texts as training_texts;
 
 use super::Column;
-use super::Repairs;
+use super::Options;
 use super::error::TraceError;
 use super::fields::{
     GPU_LIMIT, Problem, Remark, duration_s, gpu_count, number_within, span_s, time_s, whole,
@@ -60,6 +62,14 @@ columns! {
     Checkpoint "checkpoint_every_s" "seconds between its own checkpoints; default none";
     Declared "declared_s" "the run time on `gpus` GPUs that its owner claims; default as the run says, or nothing if `limit_s` is given";
     Limit "limit_s" "the run time that its owner asked for, as a limit; default none";
+    Iterations "iterations" "iterations of the whole run; default one for each second of `duration_s`";
+    Work "work_s" "worker-seconds of one iteration that divide among the workers, if not all of it does; needs `iterations`, and `duration_s` must agree; default none";
+    Fixed "fixed_s" "seconds of one iteration that no number of workers shortens; default 0";
+    Loss "loss" "the loss that it reports: `sublinear a b c d` for 1 / (a k^2 + b k + c) + d, `geometric amplitude mu c` for amplitude mu^k + c, or the name of a recorded curve of `--curves FILE`; default none";
+    LossNoise "loss_noise" "spread of a random factor on each reported loss; default 0";
+    Better "better" "`lower` if it reports a loss, `higher` if it reports a score such as an accuracy; default `lower`";
+    Convergence "convergence" "how its owner says that it converges: `sublinear`, `linear` or `non_convex`; default unknown";
+    TargetLoss "target_loss" "the loss that its owner says it will reach; default unknown";
 }
 
 /// The words for endings.
@@ -117,17 +127,12 @@ fn take(
         "" => GpuTypeSet::ALL,
         words => import.gpu_types(line, words)?,
     };
-    let (standard, repairs) = (import.options.move_cost, import.options.repairs);
-    import.row(line, bytes, draft(&texts, gpu_types, standard, repairs));
+    let draft = draft(&texts, gpu_types, import.options);
+    import.row(line, bytes, draft);
     Ok(())
 }
 
-fn draft<'a>(
-    texts: &Texts<'a>,
-    gpu_types: GpuTypeSet,
-    standard: MoveCost,
-    repairs: Repairs,
-) -> Result<Draft<'a>, Problem> {
+fn draft<'a>(texts: &Texts<'a>, gpu_types: GpuTypeSet, options: &Options) -> Result<Draft<'a>, Problem> {
     let mut remarks = Vec::new();
     let (field, name) = texts.get(Key::JobId);
     if name.is_empty() {
@@ -135,7 +140,7 @@ fn draft<'a>(
     }
     let submitted = texts.required(Key::Submit, time_s)?;
     let (field, text) = texts.get(Key::Duration);
-    let duration = repairs.duration_s(field, text, &mut remarks)?;
+    let duration = options.repairs.duration_s(field, text, &mut remarks)?;
     let (workers, range, worker) = demand(texts)?;
     let (field, text) = texts.get(Key::Status);
     let ending = ending(field, text, &mut remarks);
@@ -151,22 +156,24 @@ fn draft<'a>(
     };
     let claimed = texts.optional(Key::Declared, duration_s)?;
     let limit = texts.optional(Key::Limit, duration_s)?;
-    let iteration = Span::from_secs(1).scaled(f64::from(workers) / f64::from(range.min));
+    let truth = Truth { ending, ..training::truth(texts, duration, workers, options.curves.as_deref())? };
+    let (each, iteration) = training::iteration(&truth, workers, range.min);
     let declared = (claimed.is_some() || limit.is_some()).then(|| Declared {
-        iterations: claimed.map(|claimed| claimed.as_secs_f64()),
+        iterations: claimed.map(|claimed| claimed.as_secs_f64() / each.as_secs_f64()),
         iteration: claimed.map(|_| iteration),
         limit,
         ..Declared::default()
     });
-    let truth = Truth { ending, ..Truth::lasting(duration, workers) };
     Ok(Draft {
         name: Some(name),
         tenant: texts.get(Key::Tenant).1,
         model: texts.get(Key::Model).1,
         wanted: Wanted { gpu_types, topology, ..Wanted::default() },
         goals,
+        iteration: Some(iteration),
         declared,
-        move_cost: move_cost(texts, standard)?,
+        declared_loss: training::declared_loss(texts)?,
+        move_cost: move_cost(texts, options.move_cost)?,
         remarks,
         ..Draft::plain(submitted, Parallelism::elastic(range, worker), truth)
     })
