@@ -81,6 +81,7 @@ impl Judge {
             Reason::Backfilled { ahead_of: job }
             | Reason::Behind { ahead: job }
             | Reason::WouldDelay { reserved: job, .. }
+            | Reason::TurnOver { by: job }
             | Reason::Outranked { by: job } => *job == id || seen.job(*job).is_none(),
             Reason::ShareUsed { tenant, .. }
             | Reason::OnlyIdle { tenant }

@@ -66,6 +66,9 @@ pub(crate) struct InputArguments {
     /// Seconds from a second or later start to the first new iteration, where the trace does not say.
     #[arg(long, value_name = "SECONDS", default_value_t = 0.0, help_heading = "Cluster")]
     pub(crate) load_s: f64,
+    /// How often running jobs report how far they are, how fast and how good [default: as the preset says, else never].
+    #[arg(long, value_name = "TIME", value_parser = span, help_heading = "Run")]
+    pub(crate) report_every: Option<Span>,
     /// The seed of everything random.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = seed, help_heading = "Run")]
     pub(crate) seed: u64,
@@ -91,6 +94,7 @@ impl InputArguments {
             capacity: None,
             save_s: 10.0,
             load_s: 30.0,
+            report_every: None,
             seed: 0,
             horizon: None,
         }
@@ -128,6 +132,8 @@ pub(crate) struct Inputs {
     other_reports: Vec<ImportReport>,
     /// When runs are cut off.
     pub(crate) horizon: Time,
+    /// How often running jobs report.
+    report_every: Option<Span>,
     /// The seed.
     pub(crate) seed: Seed,
     /// Where the jobs come from, as written down.
@@ -195,6 +201,7 @@ impl Inputs {
                 faults: given.faults.as_ref().map_or_else(|| "none".to_owned(), describe_faults),
                 failures,
                 horizon_s: horizon.as_secs_f64(),
+                report_every_s: report_every(given).map(Span::as_secs_f64),
                 capacity: capacity.as_ref().map(|series| CapacityPart {
                     file: given.capacity.clone().unwrap_or_default(),
                     sha256_16: series.report.sha256_16.clone(),
@@ -213,6 +220,7 @@ impl Inputs {
             workload,
             node_changes,
             horizon,
+            report_every: report_every(given),
             seed,
         })
     }
@@ -229,7 +237,12 @@ impl Inputs {
             tenants: self.tenants,
             workload: self.workload,
             physics: self.world_part.physics,
-            options: Options { node_changes: self.node_changes, horizon: self.horizon, ..Options::default() },
+            options: Options {
+                node_changes: self.node_changes,
+                horizon: self.horizon,
+                report_every: self.report_every,
+                ..Options::default()
+            },
             seed: self.seed,
         }
     }
@@ -278,8 +291,14 @@ fn cluster_words(given: &InputArguments, capacity: Option<&Capacity>) -> Result<
         let known: Vec<&str> = PRESETS.iter().map(|preset| preset.name).collect();
         GenerateError::NoSuchPreset { name: name.to_owned(), hint: format!("known are {}", known.join(", ")) }
     })?;
-    let (_, gpus) = preset.load.ok_or(ArgumentError::NoCluster)?;
-    Ok(format!("{}x8:v100", gpus / 8))
+    Ok(preset.cluster.ok_or(ArgumentError::NoCluster)?.to_owned())
+}
+
+/// How often jobs report: as given, else as often as the preset's jobs do.
+fn report_every(given: &InputArguments) -> Option<Span> {
+    let name = given.generate.as_deref().filter(|_| given.trace.is_none());
+    let preset = PRESETS.iter().find(|preset| Some(preset.name) == name);
+    given.report_every.or_else(|| preset.and_then(|preset| preset.report_every_s).map(Span::from_secs_f64))
 }
 
 /// Where jobs come from.

@@ -80,6 +80,9 @@ pub(crate) struct WorldPart {
     pub(crate) failures: usize,
     /// When the run is cut off.
     pub(crate) horizon_s: f64,
+    /// How often running jobs report, if they do.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) report_every_s: Option<f64>,
     /// How much there is over time, where a series says so.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(crate) capacity: Option<CapacityPart>,

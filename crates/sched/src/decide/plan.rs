@@ -259,6 +259,63 @@ impl Plan {
         true
     }
 
+    /// Gives an elastic job with a target so many workers, or as many as there is room for, and says how many it has then.
+    ///
+    /// A smaller job keeps its first workers. A larger one goes back first to where it had workers when the decision
+    /// began, then where the rule says, all at once as far as that can be. Parameter servers stay as they are; forked jobs
+    /// and task graphs are left alone.
+    pub fn resize(&mut self, id: JobId, workers: u32, rule: Rule) -> u32 {
+        let Some(target) = self.targets.get(&id) else { return 0 };
+        let (job, held) = (target.job.clone(), target.allocation.clone());
+        let has = held.workers();
+        let Some(shape) = job.shape.data_parallel() else { return has };
+        let wanted = workers.clamp(shape.workers.min.max(1), shape.workers.max.max(1));
+        if held.copies() > 1 || wanted == has {
+            return has;
+        }
+        if wanted < has {
+            let smaller = held.first_workers(wanted, shape.worker.gpu_milli);
+            self.free.release(&held, &job.shape);
+            self.free.take(&smaller, &job.shape);
+            self.change_target(id, &held, smaller);
+            return wanted;
+        }
+        let mut larger = held.clone();
+        let before = self.before.get(&id).cloned().unwrap_or_default();
+        for part in before.further_workers(&held, wanted - has, shape.worker.gpu_milli) {
+            let part = Allocation::new(vec![part]);
+            if self.free.keep(&part, &job.shape) {
+                larger = larger.with(&part);
+            }
+        }
+        let near = self.near(&job, &held);
+        let mut missing = wanted - larger.workers();
+        let mut batch = missing;
+        while missing > 0 && batch > 0 {
+            let ask = Ask { shape: &job.shape, wanted: &near, workers: batch, servers: 0 };
+            match self.free.place_more_workers(rule, &ask, &larger) {
+                Some(more) => {
+                    larger = larger.with(&more);
+                    missing -= batch;
+                    batch = batch.min(missing);
+                }
+                None => batch /= 2,
+            }
+        }
+        if larger != held {
+            self.change_target(id, &held, larger);
+        }
+        wanted - missing
+    }
+
+    /// Replaces the target of a job, for which room was taken already.
+    fn change_target(&mut self, id: JobId, had: &Allocation, has: Allocation) {
+        self.before.entry(id).or_insert_with(|| had.clone());
+        if let Some(target) = self.targets.get_mut(&id) {
+            target.allocation = has;
+        }
+    }
+
     /// The constraints on one more worker of a job that already holds something.
     fn near(&self, job: &Job, held: &Allocation) -> Wanted {
         let mut wanted = job.wanted;

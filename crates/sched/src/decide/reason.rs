@@ -67,6 +67,18 @@ pub enum Reason {
         /// The job that took it.
         by: JobId,
     },
+    /// More wait than there is room for, and its turn is over.
+    TurnOver {
+        /// The job whose turn it is.
+        by: JobId,
+    },
+    /// Workers go where they lower the loss most; it has as many as that comes to.
+    ByGain {
+        /// What one more worker would bring it until the next decision, in parts of what there is to gain.
+        next: f64,
+        /// What the last worker that was given brought.
+        last: f64,
+    },
     /// Its tenant already has its share while others have less.
     ShareUsed {
         /// The tenant.
@@ -112,7 +124,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every kind with its remedy, for the documentation; the order is that of the declaration.
-    pub const KINDS: [(&'static str, &'static str); 15] = [
+    pub const KINDS: [(&'static str, &'static str); 17] = [
         ("not_yet_evaluated", "wait for the next decision"),
         ("chosen", "nothing to do"),
         ("kept", "nothing to do"),
@@ -121,6 +133,8 @@ impl Reason {
         ("behind", "wait for the jobs ahead, or use a policy that lets small jobs pass"),
         ("would_delay", "declare a shorter run time if it is true"),
         ("outranked", "wait; it goes on when the higher-ranked jobs are done"),
+        ("turn_over", "wait; it comes round again, those first that have waited longest"),
+        ("by_gain", "nothing to do"),
         ("share_used", "wait until other tenants have had their share, or ask for a larger weight"),
         ("only_idle", "wait until nobody else wants the room, or ask for a weight above 0"),
         ("quota_full", "wait for the tenant's own jobs, or ask an operator for a higher limit"),
@@ -141,13 +155,15 @@ impl Reason {
             Self::Behind { .. } => 5,
             Self::WouldDelay { .. } => 6,
             Self::Outranked { .. } => 7,
-            Self::ShareUsed { .. } => 8,
-            Self::OnlyIdle { .. } => 9,
-            Self::QuotaFull { .. } => 10,
-            Self::Reclaimed { .. } => 11,
-            Self::Demoted { .. } => 12,
-            Self::Unplaceable { .. } => 13,
-            Self::Backoff { .. } => 14,
+            Self::TurnOver { .. } => 8,
+            Self::ByGain { .. } => 9,
+            Self::ShareUsed { .. } => 10,
+            Self::OnlyIdle { .. } => 11,
+            Self::QuotaFull { .. } => 12,
+            Self::Reclaimed { .. } => 13,
+            Self::Demoted { .. } => 14,
+            Self::Unplaceable { .. } => 15,
+            Self::Backoff { .. } => 16,
         }
     }
 
@@ -177,6 +193,10 @@ impl Reason {
                 format!("it would delay {}, which is expected to start at {starts}", job(reserved))
             }
             Self::Outranked { by } => format!("{} ranks higher", job(by)),
+            Self::TurnOver { by } => format!("its turn is over; {} has waited longer", job(by)),
+            Self::ByGain { next, last } => {
+                format!("one more worker would bring it {next:.2e}; the last one given brought {last:.2e}")
+            }
             Self::ShareUsed { tenant: of, share } => {
                 format!("{} already has {share:.3} of the cluster per weight", tenant(of))
             }

@@ -170,18 +170,30 @@ impl Allocation {
 
     /// One worker that this allocation has and `held` does not, as an allocation of its own.
     pub fn next_worker(&self, held: &Self, gpu_milli: u64) -> Option<Self> {
-        self.placements().iter().filter(|p| p.task == WORKER_TASK).find_map(|p| {
+        let next = self.further_workers(held, 1, gpu_milli);
+        (!next.is_empty()).then(|| Self::new(next))
+    }
+
+    /// Up to `most` workers that this allocation has and `held` does not, node by node. `gpu_milli` is what one worker
+    /// demands.
+    pub fn further_workers(&self, held: &Self, most: u32, gpu_milli: u64) -> Vec<Placement> {
+        let mut left = most;
+        let mut further = Vec::new();
+        for p in self.placements().iter().filter(|p| p.task == WORKER_TASK) {
             let here = |q: &&Placement| (q.copy, q.task, q.node) == (p.copy, p.task, p.node);
             let (count, devices) =
                 held.placements().iter().find(here).map_or((0, 0), |q| (q.count, q.gpus.devices));
-            if p.count <= count {
-                return None;
-            }
             let rest = GpuSet { devices: p.gpus.devices & !devices, ..p.gpus };
-            let gpus = rest.first(1, gpu_milli);
-            let whole = gpus.milli() == gpu_milli;
-            whole.then(|| Self::new(vec![Placement { count: 1, gpus, ..*p }]))
-        })
+            let mut more = p.count.saturating_sub(count).min(left);
+            if gpu_milli > 0 {
+                more = more.min(rest.count() / gpu_milli.div_ceil(GPU) as u32);
+            }
+            if more > 0 {
+                left -= more;
+                further.push(Placement { count: more, gpus: rest.first(more, gpu_milli), ..*p });
+            }
+        }
+        further
     }
 
     /// Both allocations together. They must not have a device in common.
@@ -248,7 +260,7 @@ mod tests {
         let held = Allocation::new(vec![placement(0, 1, 3), placement(0, 5, 2)]);
         let least = held.first_workers(1, 1000);
         assert_eq!(least, Allocation::new(vec![placement(0, 1, 1)]));
-        let mut grown = least;
+        let mut grown = least.clone();
         for workers in 2..=5 {
             let more = held.next_worker(&grown, 1000).expect("one is missing");
             grown = grown.with(&more);
@@ -256,6 +268,8 @@ mod tests {
         }
         assert_eq!(grown, held);
         assert_eq!(held.next_worker(&grown, 1000), None);
+        assert_eq!(least.with(&Allocation::new(held.further_workers(&least, 9, 1000))), held);
+        assert_eq!(held.further_workers(&least, 3, 1000).iter().map(|p| p.count).collect::<Vec<_>>(), [2, 1]);
     }
 
     #[test]

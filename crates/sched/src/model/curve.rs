@@ -75,9 +75,39 @@ impl Curve {
 
     /// The loss after `k` iterations.
     pub fn loss(&self, k: f64) -> f64 {
+        self.excess(k) + self.asymptote()
+    }
+
+    /// By how much the loss after `k` iterations is above the one that it tends to.
+    pub fn excess(&self, k: f64) -> f64 {
         match *self {
-            Self::Sublinear { a, b, c, d } => 1.0 / (a * k * k + b * k + c) + d,
-            Self::Geometric { amplitude, mu, c } => amplitude * mu.powf(k) + c,
+            Self::Sublinear { a, b, c, .. } => 1.0 / (a * k * k + b * k + c),
+            Self::Geometric { amplitude, mu, .. } => amplitude * mu.powf(k),
+        }
+    }
+
+    /// The same course on another scale: each loss times `factor`, plus `offset`.
+    #[must_use]
+    pub fn rescaled(self, factor: f64, offset: f64) -> Self {
+        match self {
+            Self::Sublinear { a, b, c, d } => {
+                Self::Sublinear { a: a / factor, b: b / factor, c: c / factor, d: d * factor + offset }
+            }
+            Self::Geometric { amplitude, mu, c } => {
+                Self::Geometric { amplitude: amplitude * factor, mu, c: c * factor + offset }
+            }
+        }
+    }
+
+    /// After how many iterations only a part of what the loss is above its end at first is left; infinite if never.
+    pub fn iterations_to(&self, part: f64) -> f64 {
+        match *self {
+            Self::Geometric { mu, .. } => part.ln() / mu.ln(),
+            Self::Sublinear { a, b, c, .. } => {
+                let rest = c - c / part;
+                let k = if a > 0.0 { ((b * b - 4.0 * a * rest).sqrt() - b) / (2.0 * a) } else { -rest / b };
+                if k.is_nan() { f64::INFINITY } else { k }
+            }
         }
     }
 }
@@ -120,6 +150,24 @@ mod any_number {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_curve_comes_to_a_part_of_its_excess_when_it_says() {
+        for curve in [
+            Curve::Sublinear { a: 0.5, b: 0.1, c: 2.0, d: 3.0 },
+            Curve::Sublinear { a: 0.0, b: 0.1, c: 2.0, d: 3.0 },
+            Curve::Geometric { amplitude: 7.0, mu: 0.9, c: -1.0 },
+        ] {
+            for part in [0.5, 0.1, 0.01] {
+                let k = curve.iterations_to(part);
+                assert!((curve.excess(k) / curve.excess(0.0) - part).abs() < 1e-12, "{curve:?} {part}");
+                let other = curve.rescaled(1e-3, 50.0);
+                assert!((other.loss(k) - (curve.loss(k) * 1e-3 + 50.0)).abs() < 1e-12, "{curve:?}");
+                assert!((other.iterations_to(part) / k - 1.0).abs() < 1e-9, "{curve:?}");
+            }
+        }
+        assert_eq!(Curve::Sublinear { a: 0.0, b: 0.0, c: 1.0, d: 0.0 }.iterations_to(0.5), f64::INFINITY);
+    }
 
     #[test]
     fn losses_that_are_no_numbers_are_written_and_read() {

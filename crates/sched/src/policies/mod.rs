@@ -4,6 +4,7 @@ mod easy;
 mod fifo;
 mod optimus;
 mod sharing;
+mod slaq;
 mod slots;
 mod srtf;
 mod tetris;
@@ -19,6 +20,7 @@ pub const ALL: &[&Entry] = &[
     &easy::ENTRY,
     &sharing::FAIR,
     &sharing::DRF,
+    &slaq::SLAQ,
     &srtf::SRTF,
     &srtf::SJF,
     &tetris::ENTRY,

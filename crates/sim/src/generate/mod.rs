@@ -2,6 +2,7 @@
 //!
 //! Every kind of draw has its own branch of the seed, so a new kind of draw changes no other number.
 
+mod learning;
 mod presets;
 mod rhythm;
 mod servers;
@@ -15,10 +16,11 @@ use trainyard_sched::model::{
     Goals, Job, JobId, MoveCost, Parallelism, Seed, Span, TenantId, Tenants, Time, Wanted,
 };
 
+pub use learning::{Declares, LEAVES_AT, Learning};
 pub use presets::{PRESETS, Preset};
 pub use servers::{
-    SERVER_PRESETS, SLOT_S, ServerJob, ServerPreset, ServerSpeeds, SpeedsError, draw_server_jobs,
-    server_cluster, server_models, server_workload,
+    SLOT_S, ServerJob, ServerMix, ServerSpeeds, SpeedsError, draw_server_jobs, server_cluster, server_models,
+    server_workload,
 };
 
 use crate::trace::{Declaring, SPREAD_LIMIT, declare};
@@ -84,9 +86,6 @@ impl Parameters {
     /// The same with `factor` times as many jobs over the same days, and so with `factor` times the load. (Where a load
     /// is given and no days, it is met exactly and the days only on average.)
     pub fn times(mut self, factor: f64) -> Result<Self, GenerateError> {
-        if let Some(preset) = find_servers(&self.preset) {
-            return Err(GenerateError::OwnArrivals { preset: preset.name });
-        }
         let preset = find(&self.preset)?;
         // What is open is filled in first, so that it does not follow from the new numbers.
         match (self.jobs, self.days, self.load) {
@@ -153,6 +152,20 @@ pub enum GenerateError {
     /// Speeds that cannot be used.
     #[error(transparent)]
     Speeds(#[from] SpeedsError),
+    /// A load in GPU time, of jobs that take as many CPU cores as they get.
+    #[error(
+        "jobs of `{preset}` take as many cores as they are given, so no part of the cluster is a load; give a factor, such as 1.5x"
+    )]
+    NoLoad {
+        /// The preset.
+        preset: &'static str,
+    },
+    /// Noisy declarations, of jobs that declare curves.
+    #[error("jobs of `{preset}` declare curves and speeds, which have no spread; give exact or absent")]
+    NoNoise {
+        /// The preset.
+        preset: &'static str,
+    },
     /// A spread that is no number from 0 to 10.
     #[error("the spread of the declared durations is {spread}; give a number from 0 to {SPREAD_LIMIT}")]
     Spread {
@@ -169,13 +182,16 @@ struct Draw {
 
 /// A workload like the preset's.
 pub fn generate(parameters: &Parameters) -> Result<Workload, GenerateError> {
-    check(parameters)?;
-    if let Some(preset) = find_servers(&parameters.preset) {
-        return servers::generate(preset, parameters);
-    }
     let preset = find(&parameters.preset)?;
+    check(parameters)?;
     let mut report = ImportReport { source: describe(preset, parameters), ..ImportReport::default() };
     report.find(Done::Assumed, format!("figures of the preset {}: {}", preset.name, preset.source), None);
+    if let Some(mix) = preset.servers {
+        return servers::generate(&mix, preset, parameters, report);
+    }
+    if let Some(learning) = preset.learning {
+        return learn(&learning(), preset, parameters, report);
+    }
     let plan = Plan::of(preset, parameters);
     let mut draws = draw_jobs(preset, parameters.seed, &plan);
     let gpu_time_s: f64 = draws.iter().map(|draw| f64::from(draw.gpus) * draw.duration_s).sum();
@@ -199,6 +215,29 @@ pub fn generate(parameters: &Parameters) -> Result<Workload, GenerateError> {
     report.rows = draws.len() as u64;
     report.kept = report.rows;
     Ok(assemble(preset, parameters, &draws, days, report))
+}
+
+/// Jobs that learn. Exact declarations tell curves and speeds, absent ones the kind of algorithm only.
+fn learn(
+    learning: &Learning,
+    preset: &Preset,
+    parameters: &Parameters,
+    mut report: ImportReport,
+) -> Result<Workload, GenerateError> {
+    if parameters.load.is_some() {
+        return Err(GenerateError::NoLoad { preset: preset.name });
+    }
+    let declares = match parameters.declared {
+        Declaring::Exact => Declares::ALL,
+        Declaring::Absent => Declares::NOTHING,
+        Declaring::Noisy { .. } => return Err(GenerateError::NoNoise { preset: preset.name }),
+    };
+    let jobs = parameters.jobs.or(parameters.days.map(|days| jobs_in(preset, days))).unwrap_or(preset.jobs);
+    let gap_s = parameters.days.map_or(learning.gap_s, |days| days * DAY_S / f64::from(jobs));
+    let drawn = Learning { jobs, gap_s, declares, ..learning.clone() };
+    (report.rows, report.kept) = (u64::from(jobs), u64::from(jobs));
+    let workload = drawn.draw(parameters.seed, &parameters.tenants, parameters.move_cost);
+    Ok(Workload { report, ..workload })
 }
 
 /// How many jobs, over how many days, at which load; what is open follows from the draws.
@@ -241,20 +280,10 @@ impl Load {
     }
 }
 
-/// The names of all presets of all kinds.
-pub fn preset_names() -> impl Iterator<Item = &'static str> + Clone {
-    PRESETS.iter().map(|preset| preset.name).chain(SERVER_PRESETS.iter().map(|preset| preset.name))
-}
-
-/// The preset of jobs with parameter servers that has this name.
-pub fn find_servers(name: &str) -> Option<&'static ServerPreset> {
-    SERVER_PRESETS.iter().find(|preset| preset.name == name)
-}
-
 fn find(name: &str) -> Result<&'static Preset, GenerateError> {
     PRESETS.iter().find(|preset| preset.name == name).ok_or_else(|| GenerateError::NoSuchPreset {
         name: name.to_owned(),
-        hint: crate::trace::nearest(name, preset_names()),
+        hint: crate::trace::nearest(name, PRESETS.iter().map(|preset| preset.name)),
     })
 }
 
@@ -484,6 +513,24 @@ mod tests {
         let busy = Parameters::default().times(1.5).unwrap();
         let found = gpu_time_s(&generate(&busy).unwrap()) / (512.0 * DAY_S);
         assert!((found - 1.35).abs() < 1e-3, "{found}");
+    }
+
+    #[test]
+    fn jobs_that_learn_are_drawn_with_their_preset() {
+        let preset = || Parameters { preset: "slaq-w".to_owned(), seed: Seed(5), ..Parameters::default() };
+        let workload = generate(&preset()).unwrap();
+        assert_eq!(
+            workload.jobs,
+            Learning::default().draw(Seed(5), &Tenants::default(), MoveCost::default()).jobs
+        );
+        assert_eq!((workload.jobs.len(), workload.report.kept), (160, 160));
+        let more = generate(&preset().times(2.0).unwrap()).unwrap();
+        let last_s = more.jobs.last().unwrap().0.submitted.as_secs_f64();
+        assert!(more.jobs.len() == 320 && (1800.0..3000.0).contains(&last_s), "{last_s}");
+        let load = Some(Load { fraction: 0.5, gpus: 8 });
+        assert!(matches!(generate(&Parameters { load, ..preset() }), Err(GenerateError::NoLoad { .. })));
+        let silent = generate(&Parameters { declared: Declaring::Absent, ..preset() }).unwrap();
+        assert!(silent.jobs.iter().all(|(job, _)| job.declared.loss.curve.is_none()));
     }
 
     #[test]

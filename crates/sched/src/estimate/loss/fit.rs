@@ -121,12 +121,18 @@ impl Expected {
     /// The loss after `k` iterations.
     #[inline]
     pub fn loss(&self, k: f64) -> f64 {
+        self.excess(k) + self.asymptote()
+    }
+
+    /// By how much the loss after `k` iterations is above the one that it tends to.
+    #[inline]
+    pub fn excess(&self, k: f64) -> f64 {
         match *self {
-            Self::Curve(curve) => curve.loss(k),
-            Self::Fitted { curve, origin } => curve.loss(k - origin),
+            Self::Curve(curve) => curve.excess(k),
+            Self::Fitted { curve, origin } => curve.excess(k - origin),
             Self::Continued { from, change, ratio } => {
                 let steps = (k - from.iteration).max(0.0);
-                from.loss - change * ratio * (1.0 - ratio.powf(steps)) / (1.0 - ratio)
+                change * ratio * ratio.powf(steps) / (1.0 - ratio)
             }
         }
     }

@@ -24,7 +24,7 @@ use crate::trace::declare;
 use crate::truth::{Ending, Speed, Truth};
 use crate::workload::{Done, ImportReport, Workload};
 
-use super::{GenerateError, Parameters, branch};
+use super::{GenerateError, Parameters, Preset, branch};
 use profile::MODELS;
 
 /// The length of a slot in seconds.
@@ -49,40 +49,13 @@ const LENGTH: (f64, f64, f64) = (35.0, 147.0, 1155.0);
 /// Units of work of the longest job.
 const MOST_UNITS: f64 = 30_000.0;
 
-/// A workload of jobs with parameter servers.
-#[derive(Debug)]
-pub struct ServerPreset {
-    /// Its name on the command line.
-    pub name: &'static str,
-    /// What it is like.
-    pub title: &'static str,
-    /// The machines it was made for.
-    pub nodes: u32,
-    /// How many jobs, if nobody says.
-    pub jobs: u32,
+/// How jobs with parameter servers are mixed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServerMix {
     /// Arrivals in the busiest slot.
-    most_arrivals: u32,
+    pub most_arrivals: u32,
     /// Whether the model follows from the length, as in the public code, or is drawn apart from it.
-    model_by_length: bool,
-}
-
-/// All of them.
-pub const SERVER_PRESETS: &[ServerPreset] = &[
-    preset("c96", "60 jobs with parameter servers on 96 nodes; each model has jobs of its own length", 96, true),
-    preset("c96u", "60 jobs with parameter servers on 96 nodes; models and lengths drawn apart", 96, false),
-    preset("c12", "60 jobs with parameter servers on 12 nodes; each model has jobs of its own length", 12, true),
-    preset("c12u", "60 jobs with parameter servers on 12 nodes; models and lengths drawn apart", 12, false),
-];
-
-const fn preset(name: &'static str, title: &'static str, nodes: u32, model_by_length: bool) -> ServerPreset {
-    ServerPreset { name, title, nodes, jobs: 60, most_arrivals: 3, model_by_length }
-}
-
-impl ServerPreset {
-    /// Its machines.
-    pub fn cluster(&self) -> Cluster {
-        server_cluster(self.nodes)
-    }
+    pub model_by_length: bool,
 }
 
 /// Nodes of 8 CPU and 8 GPU slots.
@@ -207,19 +180,19 @@ pub fn server_workload(jobs: &[ServerJob], speeds: &[SpeedFunction], name: &str)
     }
 }
 
-/// The jobs of a preset.
-pub fn draw_server_jobs(preset: &ServerPreset, jobs: u32, seed: Seed) -> Vec<ServerJob> {
+/// So many jobs of a mix.
+pub fn draw_server_jobs(mix: &ServerMix, jobs: u32, seed: Seed) -> Vec<ServerJob> {
     let (median, mean, longest) = LENGTH;
     let sigma = (2.0 * (mean / median).ln()).sqrt();
     let lengths = LogNormal::new(median.ln(), sigma).expect("a spread above 0");
     let (mut length, mut model) = (branch(seed, "durations"), branch(seed, "models"));
-    let slots = arrivals(preset.most_arrivals, jobs, seed);
+    let slots = arrivals(mix.most_arrivals, jobs, seed);
     let draw = |slot: u64| {
         let minutes = lengths.sample(&mut length).min(longest);
         // Drawn in any case, so that both kinds of preset have the same lengths.
         let any = model.random_range(0..MODELS.len());
         let octile = octile((minutes / median).ln() / sigma);
-        let model = if preset.model_by_length { octile } else { any };
+        let model = if mix.model_by_length { octile } else { any };
         ServerJob { model, slot, units: minutes / longest * MOST_UNITS }
     };
     slots.into_iter().map(draw).collect()
@@ -262,11 +235,16 @@ fn rate(slot: usize) -> f64 {
 }
 
 /// A workload like a preset's.
-pub(super) fn generate(preset: &ServerPreset, parameters: &Parameters) -> Result<Workload, GenerateError> {
+pub(super) fn generate(
+    mix: &ServerMix,
+    preset: &Preset,
+    parameters: &Parameters,
+    mut report: ImportReport,
+) -> Result<Workload, GenerateError> {
     if parameters.days.is_some() || parameters.load.is_some() {
         return Err(GenerateError::OwnArrivals { preset: preset.name });
     }
-    let jobs = draw_server_jobs(preset, parameters.jobs.unwrap_or(preset.jobs), parameters.seed);
+    let jobs = draw_server_jobs(mix, parameters.jobs.unwrap_or(preset.jobs), parameters.seed);
     let speeds = parameters.server_speeds.functions()?;
     let mut workload = server_workload(&jobs, &speeds, preset.name);
     let mut tenants = parameters.tenants.clone();
@@ -278,10 +256,6 @@ pub(super) fn generate(preset: &ServerPreset, parameters: &Parameters) -> Result
         truth.move_cost = parameters.move_cost;
         declare(job, parameters.declared, parameters.seed);
     }
-    let mut report = ImportReport {
-        source: format!("generated: preset {}, seed {}", preset.name, parameters.seed.0),
-        ..ImportReport::default()
-    };
     report.find(Done::Assumed, format!("speeds: {}", parameters.server_speeds.words()), None);
     (report.rows, report.kept) = (jobs.len() as u64, jobs.len() as u64);
     Ok(Workload { tenants, report, ..workload })
@@ -302,8 +276,10 @@ mod tests {
 
     #[test]
     fn lengths_models_and_arrivals_are_as_said() {
-        let draw = |preset: &ServerPreset| draw_server_jobs(preset, 40_000, Seed(1));
-        let [correlated, apart] = [0, 1].map(|i| draw(&SERVER_PRESETS[i]));
+        let draw = |model_by_length| {
+            draw_server_jobs(&ServerMix { most_arrivals: 3, model_by_length }, 40_000, Seed(1))
+        };
+        let [correlated, apart] = [true, false].map(draw);
         let mut minutes: Vec<f64> = correlated.iter().map(|job| job.units / MOST_UNITS * 1155.0).collect();
         minutes.sort_by(f64::total_cmp);
         assert!((minutes[20_000] - 35.0).abs() < 1.0, "{}", minutes[20_000]);

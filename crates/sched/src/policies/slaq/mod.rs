@@ -1,0 +1,407 @@
+//! Quality: workers go to the jobs whose loss falls most by them (`slaq` and `slaq-tail`).
+//!
+//! # Idea
+//! Training has diminishing returns: most of the loss is lost early. In every epoch each job gets its least, and each
+//! further worker goes to the job whose normalised loss it is predicted to lower most until the next epoch. The loss is
+//! predicted by a curve through what the job reported, the iterations by its speed at each size.
+//!
+//! # Source
+//! SLAQ: Zhang, Stafman, Or and Freedman, SoCC 2017; the text could not be had, so gaps are filled as in the specification
+//! of this project (`A2.6`, `A4`). Curves are fitted in `estimate::loss`.
+//!
+//! # What it sees
+//! Reported losses, measured speeds. Declared curves, targets and speeds where there are any. Every worker counts as one
+//! unit, whatever it demands: a core, a GPU, a part of one.
+//!
+//! # Parameters
+//! `epoch_s`: the length of an epoch; 3 s is what is remembered of the paper. `at_events`: whether it also decides when jobs
+//! arrive and end and when nodes change; as published it does not, and a job waits for the next epoch.
+//! `normaliser`: by what a fall of the loss is divided: `range`, from the first loss to the last expected, or
+//! `largest_change`, the largest change of one iteration, which is the paper's wording. `range` serves better on SLAQ's own
+//! numbers. `floor`: the part of the fair share that every job gets in any case; as published none.
+//! `use_targets`: whether declared targets (hints, for jobs without a model of convergence) are the end of the range and the
+//! best loss that counts. `trust_curves`: whether a declared curve is believed before reports.
+//! `new_iterations`, `new_cap`, `new_ratio`: of a job without a prediction each change counts as `new_ratio` of the one
+//! before; until it has done so many iterations it gets at most so many fair shares by that, afterwards one.
+//! `decay`, `window`, `least_points`: how curves are fitted; the paper says only that old points count exponentially less.
+//! `overhead`: the part of its time that a job may lose to changes. Where a change costs `c` seconds (saving aside, as a
+//! resized job need not save), a job is left alone for `c / overhead` after one, and is changed only if that brings more
+//! than it costs by then. Without such costs, as in the paper, it does nothing. `placement`: the rule.
+//!
+//! # Where we differ
+//! The paper has one kind of resource and elastic jobs. Here a job of fixed size is one claim for all of its workers, at its
+//! least from the start. GPU types are pools of their own; a job grows on the type that it has. Jobs that must not be moved
+//! keep the size they began with. With more jobs than room, those wait that ran last: first come those that never ran, then
+//! those that wait longest, inside their priority class. A job's weight multiplies what it gains. Limits and guarantees of
+//! tenants are not looked at. What nobody gains by is divided equally. The usual speed of a job that says nothing is the
+//! median of the others' that run now, as ended jobs are not in the picture.
+//!
+//! `slaq-tail` is `slaq` with a floor, for those who wait for the end of training and not for most of it: as published,
+//! jobs close to convergence are starved down to their least, and the last per cent takes about twice as long.
+
+mod shares;
+mod turns;
+mod worth;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::decide::{
+    Abilities, Ahead, Cadence, Decision, Entry, ParameterError, Plan, Policy, Reason, Verdict, defaults,
+    parameters,
+};
+use crate::estimate::Fitting;
+use crate::model::{Allocation, GpuTypeId, GpuTypeSet, Job, JobId, Resources, Span, WORKER_TASK};
+use crate::place::Rule;
+use crate::rank::{Offer, Shape, hand_out};
+use crate::view::{Causes, JobView, Phase, Snapshot};
+
+use shares::{ChangeCost, Claim, PoolSet, Pools, Shares, divide};
+use turns::{Turn, Turns};
+use worth::{Normaliser, Outlook, Worth, speed};
+
+/// No job is given more workers than this, however much room is not tracked.
+const MOST_WORKERS: u32 = 1 << 16;
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Parameters {
+    placement: Rule,
+    epoch_s: f64,
+    at_events: bool,
+    normaliser: Normaliser,
+    floor: f64,
+    overhead: f64,
+    use_targets: bool,
+    trust_curves: bool,
+    new_iterations: f64,
+    new_cap: f64,
+    new_ratio: f64,
+    decay: f64,
+    window: u32,
+    least_points: u32,
+}
+
+impl Default for Parameters {
+    fn default() -> Self {
+        let Fitting { decay, window, least_points } = Fitting::default();
+        Self {
+            placement: Rule::Pack,
+            epoch_s: 3.0,
+            at_events: false,
+            normaliser: Normaliser::Range,
+            floor: 0.0,
+            overhead: 0.1,
+            use_targets: true,
+            trust_curves: true,
+            new_iterations: 3.0,
+            new_cap: 2.0,
+            new_ratio: 0.9,
+            decay,
+            window,
+            least_points,
+        }
+    }
+}
+
+impl Parameters {
+    fn check(self, policy: &'static str) -> Result<Self, ParameterError> {
+        let within = |name: &str, value: f64, least: f64, most: f64| {
+            let message = format!("{name} = {value}; give a number from {least} to {most}");
+            let fits = (least..=most).contains(&value);
+            if fits { Ok(()) } else { Err(ParameterError::BadValue { policy, message }) }
+        };
+        within("epoch_s", self.epoch_s, 0.001, 1e6)?;
+        within("floor", self.floor, 0.0, 1.0)?;
+        within("overhead", self.overhead, 0.001, 1.0)?;
+        within("new_iterations", self.new_iterations, 0.0, 1e9)?;
+        within("new_cap", self.new_cap, 0.0, 1e9)?;
+        within("new_ratio", self.new_ratio, 0.0, 0.999_999)?;
+        within("decay", self.decay, 0.001, 1.0)?;
+        within("window", f64::from(self.window), 2.0, 1e6)?;
+        within("least_points", f64::from(self.least_points), 2.0, 1e6)?;
+        Ok(self)
+    }
+}
+
+struct Slaq {
+    parameters: Parameters,
+    plan: Plan,
+    unplaceable: BTreeMap<Shape, Option<Reason>>,
+}
+
+/// A job whose size is to be decided.
+struct Sized {
+    id: JobId,
+    /// Workers that it has by the plan.
+    has: u32,
+}
+
+impl Slaq {
+    fn boxed(parameters: Parameters) -> Box<dyn Policy> {
+        Box::new(Self { parameters, plan: Plan::default(), unplaceable: BTreeMap::new() })
+    }
+
+    fn arrange(&mut self, seen: &Snapshot) {
+        let news = self.plan.follow(seen);
+        if news.rebuilt || !seen.changed.nodes.is_empty() {
+            self.unplaceable.clear();
+        }
+        let placed = self.admit(seen);
+        let (sized, claims) = self.claims(seen, &placed);
+        let pools = self.pools(seen, &sized, &claims);
+        let shares = divide(&claims, &pools, self.parameters.floor);
+        self.apply(seen, &sized, &claims, &shares);
+    }
+
+    /// Gives everybody its least, as far as there is room. Returns the jobs that had no target before.
+    fn admit(&mut self, seen: &Snapshot) -> Vec<JobId> {
+        let rule = self.parameters.placement;
+        let (mut waiting, mut running) = (Vec::new(), Vec::new());
+        for view in seen.jobs() {
+            let turn = Turn::of(view, seen.at);
+            if view.target.is_some() {
+                if can_change(view) && !self.is_recent(seen, view) {
+                    running.push((turn, view.job.clone()));
+                }
+            } else if let Some(never) = self.never_fits(seen, &view.job) {
+                self.plan.say(view.id(), Verdict::Wait(never));
+            } else {
+                waiting.push((turn, view.job.clone()));
+            }
+        }
+        if waiting.is_empty() {
+            return Vec::new();
+        }
+        let mut turns = Turns::new(waiting, running);
+        let mut placed = turns.place_who_fit(&mut self.plan, rule);
+        if turns.is_anybody_waiting() {
+            for view in seen.jobs().filter(|view| can_change(view)) {
+                self.plan.shrink(view.id());
+            }
+            placed.extend(turns.rotate(&mut self.plan, rule));
+        }
+        placed
+    }
+
+    fn never_fits(&mut self, seen: &Snapshot, job: &Job) -> Option<Reason> {
+        let rule = self.parameters.placement;
+        *self.unplaceable.entry(Shape::of(job)).or_insert_with(|| Plan::unplaceable(seen, job, rule))
+    }
+
+    /// Whether a job was changed so short a time ago that what it cost has not come in.
+    fn is_recent(&self, seen: &Snapshot, view: &JobView) -> bool {
+        let pays_after_s = view.job.move_cost.load.as_secs_f64() / self.parameters.overhead;
+        seen.at.since(view.served.changed).as_secs_f64() < pays_after_s
+    }
+
+    fn outlook(&self, seen: &Snapshot) -> Outlook {
+        let single = |view: &JobView| {
+            let per_s = speed(view)?.iterations_per_s(1, view.target.count_of(crate::model::SERVER_TASK));
+            (per_s > 0.0 && per_s.is_finite()).then(|| 1.0 / per_s)
+        };
+        let Parameters { epoch_s, normaliser, trust_curves, use_targets, new_iterations, new_ratio, .. } =
+            self.parameters;
+        let is_known = seen.jobs().all(|view| speed(view).is_some());
+        let mut known: Vec<f64> =
+            if is_known { Vec::new() } else { seen.jobs().filter_map(single).collect() };
+        known.sort_by(f64::total_cmp);
+        Outlook {
+            at: seen.at,
+            epoch_s,
+            normaliser,
+            trust_curves,
+            use_targets,
+            new_iterations,
+            new_ratio,
+            usual_work_s: known.get(known.len() / 2).copied().unwrap_or(1.0),
+        }
+    }
+
+    /// The jobs that may be of another size, with what they claim.
+    fn claims(&self, seen: &Snapshot, placed: &[JobId]) -> (Vec<Sized>, Vec<Claim>) {
+        let outlook = self.outlook(seen);
+        let mut placed = placed.to_vec();
+        placed.sort_unstable();
+        let mut all = (Vec::new(), Vec::new());
+        for view in seen.jobs() {
+            let id = view.id();
+            let Some(target) = self.plan.target(id) else { continue };
+            let is_new = placed.binary_search(&id).is_ok();
+            let Some(shape) = view.job.shape.data_parallel().filter(|shape| !shape.workers.is_fixed()) else {
+                continue;
+            };
+            if !(is_new || can_change(view)) {
+                continue;
+            }
+            let young = view.iterations(seen.at) < self.parameters.new_iterations;
+            let by_curve = self.parameters.trust_curves && view.job.declared.loss.curve.is_some();
+            all.0.push(Sized { id, has: target.workers() });
+            all.1.push(Claim {
+                least: shape.workers.min.max(1),
+                most: shape.workers.max.clamp(shape.workers.min.max(1), MOST_WORKERS.max(shape.workers.min)),
+                worker: shape.worker,
+                pools: self.pools_of(seen, &view.job, target),
+                worth: Worth::of(view, &outlook),
+                cap: (young && !by_curve).then_some(self.parameters.new_cap),
+                change: self.change_cost(seen, view).filter(|_| !is_new),
+            });
+        }
+        all
+    }
+
+    fn change_cost(&self, seen: &Snapshot, view: &JobView) -> Option<ChangeCost> {
+        let load_s = view.job.move_cost.load.as_secs_f64();
+        let Parameters { epoch_s, overhead, .. } = self.parameters;
+        (load_s > 0.0).then(|| ChangeCost {
+            held: view.target.workers(),
+            part: (load_s / epoch_s).min(overhead),
+            is_recent: self.is_recent(seen, view),
+        })
+    }
+
+    /// The pools that further workers of a job may come from.
+    fn pools_of(&self, seen: &Snapshot, job: &Job, target: &Allocation) -> PoolSet {
+        let types = seen.cluster.gpu_types.len();
+        let has_gpus = job.shape.data_parallel().is_some_and(|shape| shape.worker.gpu_milli > 0);
+        if !has_gpus {
+            return (1 << (types + 1)) - 1;
+        }
+        let held: Vec<GpuTypeId> =
+            target.placements().iter().filter_map(|p| self.plan.free().gpu_type(p.node)).collect();
+        let usable = if job.wanted.mixed_gpu_types { job.wanted.gpu_types } else { GpuTypeSet::of(&held) };
+        let of_type = |i: &usize| usable.has(GpuTypeId(*i as u8));
+        (0..types).filter(of_type).fold(0, |set, i| set | 1 << (i + 1))
+    }
+
+    /// What is free, and what the claims hold beyond their least.
+    fn pools(&self, seen: &Snapshot, sized: &[Sized], claims: &[Claim]) -> Pools {
+        let free = self.plan.free();
+        let pool = |node| free.gpu_type(node).map_or(0, |gpu_type| gpu_type.index() + 1);
+        let mut pools = vec![Resources::NONE; seen.cluster.gpu_types.len() + 1];
+        for node in seen.cluster.nodes.iter().filter(|node| free.takes_work(node.id)) {
+            pools[pool(node.id)] += free.room(node.id);
+        }
+        for (sized, claim) in sized.iter().zip(claims) {
+            let target = self.plan.target(sized.id).expect("a claim has a target");
+            let mut least = claim.least;
+            for p in target.placements().iter().filter(|p| p.task == WORKER_TASK) {
+                let kept = p.count.min(least);
+                least -= kept;
+                pools[pool(p.node)] += claim.worker.times(u64::from(p.count - kept));
+            }
+        }
+        Pools(pools)
+    }
+
+    /// Brings the plan to these shares: first what shrinks, then what grows. Where constraints or gaps keep a job from
+    /// its share, the others go on by their gains with what is left.
+    fn apply(&mut self, seen: &Snapshot, sized: &[Sized], claims: &[Claim], shares: &Shares) {
+        let rule = self.parameters.placement;
+        let mut units: Vec<u32> = sized.iter().map(|sized| sized.has).collect();
+        for (i, wanted) in shares.units.iter().enumerate().filter(|(i, wanted)| **wanted < sized[*i].has) {
+            units[i] = self.plan.resize(sized[i].id, *wanted, rule);
+        }
+        for (i, wanted) in shares.units.iter().enumerate().filter(|(i, wanted)| **wanted > sized[*i].has) {
+            units[i] = self.plan.resize(sized[i].id, *wanted, rule);
+        }
+        if units != shares.units {
+            self.spread_rest(sized, claims, &mut units);
+        }
+        for (i, sized) in sized.iter().enumerate() {
+            let before = seen.job(sized.id).map(|view| &view.target);
+            if before.is_some_and(|before| before.is_some() && self.plan.target(sized.id) != Some(before)) {
+                self.plan.say(sized.id, Verdict::Run(by_gain(&claims[i], units[i], shares)));
+            }
+        }
+    }
+
+    fn spread_rest(&mut self, sized: &[Sized], claims: &[Claim], units: &mut [u32]) {
+        let rule = self.parameters.placement;
+        let gain = |state: &(&mut Plan, &mut [u32]), i: usize| {
+            let (claim, units) = (&claims[i], state.1[i]);
+            let change = claim.change.is_some();
+            (units < claim.most && !change).then(|| claim.worth.value(units + 1) - claim.worth.value(units))
+        };
+        hand_out(&mut (&mut self.plan, units), claims.len(), f64::NEG_INFINITY, gain, |(plan, units), i| {
+            let has = plan.resize(sized[i].id, units[i] + 1, rule);
+            let grew = has > units[i];
+            units[i] = has;
+            if grew { Offer::Taken } else { Offer::NoRoom }
+        });
+    }
+}
+
+/// What one more worker would bring, beside what the last one given brought.
+fn by_gain(claim: &Claim, units: u32, shares: &Shares) -> Reason {
+    let next = if units < claim.most { claim.worth.value(units + 1) - claim.worth.value(units) } else { 0.0 };
+    Reason::ByGain { next: next.max(0.0), last: shares.price_in(claim.pools) }
+}
+
+/// Whether the size of a running job may be changed now: it may be moved, and nothing that was ordered is under way.
+fn can_change(view: &JobView) -> bool {
+    let settled = match view.phase {
+        Phase::Starting => false,
+        Phase::Running => view.held == view.target,
+        Phase::Waiting | Phase::Stopping => true,
+    };
+    view.target.is_some() && view.job.goals.movable && settled && view.target.copies() == 1
+}
+
+impl Policy for Slaq {
+    fn cadence(&self) -> Cadence {
+        let epoch = Span::from_secs_f64(self.parameters.epoch_s);
+        if self.parameters.at_events {
+            Cadence::Both(Causes::CAPACITY, epoch)
+        } else {
+            Cadence::Rounds(epoch)
+        }
+    }
+
+    fn needs(&self) -> Abilities {
+        Abilities::RESIZE | Abilities::LOSS
+    }
+
+    fn decide(&mut self, seen: &Snapshot) -> Decision {
+        self.arrange(seen);
+        self.plan.finish()
+    }
+
+    fn explain(&mut self, seen: &Snapshot, job: JobId) -> Verdict {
+        self.arrange(seen);
+        let said = self.plan.finish().verdicts.into_iter().find(|(id, _)| *id == job);
+        said.map_or(Verdict::Run(Reason::Kept), |(_, verdict)| verdict)
+    }
+
+    fn ahead(&mut self, seen: &Snapshot, job: JobId) -> Ahead {
+        let Some(own) = seen.job(job).map(|view| Turn::of(view, seen.at)) else { return Ahead::default() };
+        let waiting: Vec<&JobView> = seen.jobs().filter(|view| view.target.is_none()).collect();
+        let mut before: Vec<Turn> = waiting
+            .into_iter()
+            .filter(|view| self.never_fits(seen, &view.job).is_none())
+            .map(|view| Turn::of(view, seen.at))
+            .filter(|turn| *turn < own)
+            .collect();
+        before.sort_unstable();
+        Ahead { jobs: before.into_iter().map(|turn| turn.id).collect(), is_total: true }
+    }
+
+    fn fitting(&self) -> Option<Fitting> {
+        let Parameters { decay, window, least_points, .. } = self.parameters;
+        Some(Fitting { decay, window, least_points })
+    }
+
+    fn is_work_conserving(&self) -> bool {
+        self.parameters.placement.uses_any_room()
+    }
+}
+
+/// As published.
+pub(super) const SLAQ: Entry = Entry {
+    name: "slaq",
+    title: "each worker to the job whose loss it lowers most in the next seconds",
+    source: "Zhang et al., SoCC 2017",
+    reads_declared: true,
+    defaults: defaults::<Parameters>,
+    build: |given| Ok(Slaq::boxed(parameters::<Parameters>("slaq", given)?.check("slaq")?)),
+};
