@@ -34,6 +34,9 @@ const COLUMNS: [&str; 19] = [
     "waits",
 ];
 
+/// Further columns, where jobs reported losses: seconds from arrival until so much of the loss reduction was done.
+const QUALITY_COLUMNS: [(&str, f64); 3] = [("to_90_s", 0.1), ("to_95_s", 0.05), ("to_99_s", 0.01)];
+
 /// Makes the folder.
 pub(super) fn prepare(folder: &Path) -> Result<(), Failure> {
     std::fs::create_dir_all(folder).map_err(Failure::file("make the folder", folder))
@@ -62,10 +65,16 @@ pub(super) fn write_jobs(folder: &Path, inputs: &Inputs, metrics: &Metrics) -> R
     let path = folder.join(JOBS);
     let write = || -> Result<(), csv::Error> {
         let mut writer = csv::Writer::from_path(&path)?;
-        writer.write_record(COLUMNS)?;
+        let learns = metrics.quality.jobs().next().is_some();
+        let further = if learns { &QUALITY_COLUMNS[..] } else { &[] };
+        writer.write_record(COLUMNS.into_iter().chain(further.iter().map(|column| column.0)))?;
         for row in metrics.rows() {
             let tenant = inputs.tenants.get(row.tenant).map_or("", |tenant| &*tenant.name);
-            writer.write_record(fields(row, tenant))?;
+            let job = metrics.quality.job(row.id);
+            let seconds = |part: f64| job.and_then(|job| job.seconds_to(part));
+            let text = |part: f64| seconds(part).map_or_else(String::new, |seconds| seconds.to_string());
+            let reached = further.iter().map(|column| text(column.1));
+            writer.write_record(fields(row, tenant).into_iter().chain(reached))?;
         }
         writer.flush()?;
         Ok(())

@@ -6,7 +6,7 @@ use crate::control::{Action, Batch, Event, Log, Outcome, Step};
 use crate::decide::Reason;
 use crate::model::{Allocation, Cluster, Job, JobId, Parallelism, TenantId, Time};
 
-use super::{Series, Summary, percentile};
+use super::{Quality, Series, Summary, percentile};
 
 /// Everything that is measured of a run, kept up step by step.
 #[derive(Clone, Debug)]
@@ -25,6 +25,8 @@ pub struct Metrics {
     pub waiting: Series,
     /// Jobs that have arrived and not ended.
     active: Series,
+    /// How good jobs became.
+    pub quality: Quality,
 }
 
 /// What happened to one job.
@@ -96,6 +98,7 @@ impl Metrics {
             used_gpus: Series::default(),
             waiting: Series::default(),
             active: Series::default(),
+            quality: Quality::default(),
         }
     }
 
@@ -320,6 +323,7 @@ impl Metrics {
             p95_wait_s: at(&waits, 95.0),
             p99_jct_s: at(&jcts, 99.0),
             preemptions: self.rows().map(|row| u64::from(row.preemptions)).sum(),
+            quality: self.quality.summary(),
             unstable,
             ..Summary::default()
         }
@@ -410,6 +414,7 @@ impl JobRow {
 
 impl Log for Metrics {
     fn step(&mut self, batch: &Batch, step: &Step) {
+        self.quality.step(batch, step);
         for event in &batch.events {
             self.event(batch.at, event);
         }

@@ -1,12 +1,14 @@
 //! What a run amounts to: folds over its records, and over nothing else.
 //!
 //! `fold` makes the rows and the summary that every run has. `details` is for reports and optional: it feeds
-//! `timeline`, `waiting`, `shares` and `fragmentation` with the changes that `holdings` sees.
+//! `timeline`, `waiting`, `shares` and `fragmentation` with the changes that `holdings` sees. `quality` follows what jobs
+//! report of their losses.
 
 mod details;
 mod fold;
 mod fragmentation;
 mod holdings;
+mod quality;
 mod series;
 mod shares;
 mod sizes;
@@ -18,6 +20,7 @@ pub use details::Details;
 pub use fold::{JobRow, Metrics, RowState};
 pub use fragmentation::{Fragmentation, PIECE_GPUS};
 pub use holdings::Left;
+pub use quality::{Learner, Moment, Quality, QualitySummary};
 pub use series::Series;
 pub use shares::{Share, Shares};
 pub use sizes::{SizeClass, waits_by_size};

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::QualitySummary;
+
 /// The numbers of a run. Times are in seconds. Means and percentiles are over the completed jobs (those
 /// that began and came to an end, however they ended) and absent where there are none, or where the
 /// run was unstable and they would mean nothing.
@@ -56,6 +58,9 @@ pub struct Summary {
     pub policy: String,
     /// How often a job was stopped against its will.
     pub preemptions: u64,
+    /// How good jobs became; absent where none reported a loss.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub quality: Option<QualitySummary>,
     /// Whether the queue kept growing, so that means would depend on when one stops looking.
     pub unstable: bool,
     /// Wall time of the run, as measured; not part of a reproducible output.
