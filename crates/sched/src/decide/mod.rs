@@ -8,6 +8,7 @@ mod plan;
 mod policy;
 mod ranked;
 mod reason;
+mod slate;
 
 pub use abilities::Abilities;
 pub use ahead::Ahead;
@@ -18,3 +19,4 @@ pub use plan::{News, Plan};
 pub use policy::{Build, Cadence, Entry, Policy};
 pub use ranked::{Manner, Rank, Ranked};
 pub use reason::{Names, Reason, Verdict};
+pub use slate::{Given, Line, Memory, Misfit, Slate, Unit, ahead_by, by_arrival};

@@ -9,4 +9,7 @@ pub use iteration::{graph_iteration_s, ring_all_reduce_s};
 pub use loss::{
     Expected, Family, Fit, Fitting, LossHealth, LossHistory, MAX_LOSS_POINTS, Milestone, Reached,
 };
-pub use speed::{MAX_SPEED_POINTS, SpeedHistory, SpeedPoint, fit_fixed_part};
+pub use speed::{
+    MAX_SPEED_POINTS, NormalEquations, OUTLIER, PROFILE_SIZES, SpeedFamily, SpeedFit, SpeedHistory,
+    SpeedPoint, fit_fixed_part, fit_speed,
+};

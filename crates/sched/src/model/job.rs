@@ -65,7 +65,7 @@ pub enum Topology {
 }
 
 /// What the user or the trace claims. It may be exact, noisy or absent; no policy can tell which.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Declared {
     /// Iterations in all.
     pub iterations: Option<f64>,

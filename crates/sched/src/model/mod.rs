@@ -24,6 +24,6 @@ pub use links::{Link, Links};
 pub use parallelism::{DataParallel, Edge, Parallelism, Task, TaskGraph, WorkerRange};
 pub use resources::{GPU, Resources, UNLIMITED};
 pub use seed::Seed;
-pub use speed::SpeedFunction;
+pub use speed::{SpeedFunction, SpeedTable};
 pub use tenants::{Quota, Tenant, Tenants, TenantsError, Weight};
 pub use time::{Span, Time};

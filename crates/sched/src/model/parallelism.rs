@@ -15,7 +15,7 @@ pub enum Parallelism {
 }
 
 /// Equal workers and optional parameter servers.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DataParallel {
     /// What one worker needs. A worker never spans nodes.
     pub worker: Resources,

@@ -1,9 +1,11 @@
-//! Parametric speed functions: how fast a job goes with so many workers and parameter servers.
+//! Speed functions: how fast a job goes with so many workers and parameter servers, as a formula or as a table.
+
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 /// Iterations a second as a function of workers `w` and parameter servers `p`.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SpeedFunction {
     /// `w / (reference * iteration_s)`: work divides perfectly.
@@ -33,6 +35,47 @@ pub enum SpeedFunction {
         /// The coefficients `t0` to `t4`, in seconds.
         theta: [f64; 5],
     },
+    /// `1 / (t0 / w + t1 + t2 (w - 1))`: workers alone that bring gradients together in a ring. What a ring moves is
+    /// nearly the same for any number of workers and lies in `t1`; its steps are `2 (w - 1)` and lie in `t2`.
+    AllReduce {
+        /// The coefficients `t0` to `t2`, in seconds.
+        theta: [f64; 3],
+    },
+    /// As measured.
+    Measured(Arc<SpeedTable>),
+}
+
+/// Iterations a second for every whole number of workers and servers up to the largest known.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SpeedTable {
+    workers: u32,
+    /// Row after row by the number of servers, the row of one server first.
+    iterations_per_s: Vec<f64>,
+}
+
+impl SpeedTable {
+    /// A table of what `speed(workers, servers)` says up to so many of each. What is no speed counts as none.
+    ///
+    /// # Panics
+    /// If there is not at least one of each.
+    pub fn new(workers: u32, servers: u32, speed: impl Fn(u32, u32) -> f64) -> Self {
+        assert!(workers > 0 && servers > 0, "a table has a row and a column");
+        let sizes = (1..=servers).flat_map(|servers| (1..=workers).map(move |workers| (workers, servers)));
+        let known = |speed: f64| if speed.is_finite() { speed.max(0.0) } else { 0.0 };
+        Self { workers, iterations_per_s: sizes.map(|(w, p)| known(speed(w, p))).collect() }
+    }
+
+    /// The most workers and servers that the table knows.
+    pub const fn largest(&self) -> (u32, u32) {
+        (self.workers, self.iterations_per_s.len() as u32 / self.workers)
+    }
+
+    /// Iterations a second; beyond the largest size as at the edge.
+    fn iterations_per_s(&self, workers: u32, servers: u32) -> f64 {
+        let (most_workers, most_servers) = self.largest();
+        let (w, p) = (workers.min(most_workers) - 1, servers.min(most_servers) - 1);
+        self.iterations_per_s[(p * most_workers + w) as usize]
+    }
 }
 
 impl SpeedFunction {
@@ -42,14 +85,16 @@ impl SpeedFunction {
             return 0.0;
         }
         let (w, p) = (f64::from(workers), f64::from(servers));
-        match *self {
-            Self::Linear { iteration_s, reference } => w / (f64::from(reference) * iteration_s),
+        match self {
+            Self::Linear { iteration_s, reference } => w / (f64::from(*reference) * iteration_s),
             Self::WithFixedPart { work_s, fixed_s } => 1.0 / (work_s / w + fixed_s),
-            Self::AsynchronousServers { .. } | Self::SynchronousServers { .. } if servers == 0 => 0.0,
+            Self::AllReduce { theta: [t0, t1, t2] } => 1.0 / (t0 / w + t1 + t2 * (w - 1.0)),
+            _ if servers == 0 => 0.0,
             Self::AsynchronousServers { theta: [t0, t1, t2, t3] } => w / (t0 + t1 * w / p + t2 * w + t3 * p),
             Self::SynchronousServers { batch, theta: [t0, t1, t2, t3, t4] } => {
                 1.0 / (t0 * batch / w + t1 + t2 * w / p + t3 * w + t4 * p)
             }
+            Self::Measured(table) => table.iterations_per_s(workers, servers),
         }
     }
 }
@@ -73,5 +118,20 @@ mod tests {
         let resnet = SpeedFunction::SynchronousServers { batch: 32.0, theta };
         let step_s = 0.003_745_8 * 16.0 + 0.420_27 + 0.418_7 * 0.4 + 0.014_966_8;
         assert!((resnet.iterations_per_s(2, 5) * step_s - 1.0).abs() < 1e-12);
+        let ring = SpeedFunction::AllReduce { theta: [8.0, 1.0, 0.5] };
+        assert_eq!(ring.iterations_per_s(4, 0), 1.0 / 4.5);
+    }
+
+    #[test]
+    fn a_table_is_read_by_workers_and_servers_and_goes_on_as_at_its_edge() {
+        let table = SpeedTable::new(3, 2, |w, p| f64::from(10 * p + w));
+        assert_eq!(table.largest(), (3, 2));
+        let speed = SpeedFunction::Measured(Arc::new(table));
+        let cases = [((1, 1), 11.0), ((3, 1), 13.0), ((2, 2), 22.0), ((9, 9), 23.0), ((2, 0), 0.0), ((0, 2), 0.0)];
+        for ((workers, servers), expected) in cases {
+            assert_eq!(speed.iterations_per_s(workers, servers), expected, "{workers} {servers}");
+        }
+        let odd = SpeedTable::new(1, 1, |_, _| f64::NAN);
+        assert_eq!(SpeedFunction::Measured(Arc::new(odd)).iterations_per_s(1, 1), 0.0);
     }
 }

@@ -4,11 +4,13 @@
 //! [`FreeCapacity::keep`] first: try to stay where you are before you pack anew.
 
 mod blockers;
+mod board;
 mod free_capacity;
 mod node_set;
 mod rules;
 
 pub use blockers::{NoRoom, largest_gang, largest_gang_by, no_room};
+pub use board::{Board, Near};
 pub use free_capacity::FreeCapacity;
 pub use node_set::NodeSet;
 pub use rules::{Ask, Rule};

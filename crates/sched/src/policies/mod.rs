@@ -2,8 +2,10 @@
 
 mod easy;
 mod fifo;
+mod optimus;
 mod sharing;
 mod slaq;
+mod slots;
 mod srtf;
 mod tetris;
 mod tiresias;
@@ -24,6 +26,11 @@ pub const ALL: &[&Entry] = &[
     &srtf::SJF,
     &tetris::ENTRY,
     &tiresias::ENTRY,
+    &slots::DRF,
+    &slots::FIFO,
+    &slots::SRTF,
+    &slots::TETRIS,
+    &optimus::ENTRY,
 ];
 
 /// The entry with this name.

@@ -1,13 +1,13 @@
 //! The short way to write a cluster: `229x8:p100,321x2:p100`, that is nodes x GPUs : type; or `20x32:cpu`, that is nodes x
-//! CPU cores without GPUs.
+//! CPU cores without GPUs; or `96x8:v100+8cpu`, where nodes with GPUs have so many CPU cores that matter.
 
 use trainyard_sched::model::{Cluster, GPU, GpuTypeSet, MAX_GPUS_PER_NODE, RackId, Resources, UNLIMITED};
 
 /// The most nodes that a cluster may have here; a typing error should not fill the memory.
 pub(crate) const NODE_LIMIT: u64 = 1_000_000;
 
-/// The type of nodes without GPUs, and the most CPU cores of one.
-const CPU: (&str, u64) = ("cpu", 1024);
+/// The type of nodes without GPUs, the most CPU cores of a node, and what they are called.
+const CPU: (&str, u64, &str) = ("cpu", 1024, "CPU cores");
 
 /// Why words are no cluster.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -60,6 +60,10 @@ pub fn parse_words(words: &str) -> Result<Cluster, WordError> {
         let shape = || WordError::Shape { whole: whole(), part: part.to_owned() };
         let (sizes, gpu_type) = part.split_once(':').ok_or_else(shape)?;
         let (nodes, gpus) = sizes.split_once(['x', 'X']).ok_or_else(shape)?;
+        let (gpu_type, cores) = match gpu_type.split_once('+') {
+            Some((gpu_type, cores)) => (gpu_type, Some(cores.trim().strip_suffix("cpu").ok_or_else(shape)?)),
+            None => (gpu_type, None),
+        };
         let gpu_type = gpu_type.trim().to_lowercase();
         let is_name = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if gpu_type.is_empty() || !gpu_type.chars().all(is_name) {
@@ -77,10 +81,14 @@ pub fn parse_words(words: &str) -> Result<Cluster, WordError> {
         };
         let nodes = number(nodes, "nodes", NODE_LIMIT)?;
         let is_cpu = gpu_type == CPU.0;
-        let (what, most) = if is_cpu { ("CPU cores", CPU.1) } else { ("GPUs", u64::from(MAX_GPUS_PER_NODE)) };
+        let (what, most) = if is_cpu { (CPU.2, CPU.1) } else { ("GPUs", u64::from(MAX_GPUS_PER_NODE)) };
         let each = number(gpus, what, most)?;
+        let cores = cores.map(|cores| number(cores, CPU.2, CPU.1)).transpose()?;
         if cluster.nodes.len() as u64 + nodes > NODE_LIMIT {
             return Err(WordError::TooManyNodes { whole: whole(), limit: NODE_LIMIT });
+        }
+        if is_cpu && cores.is_some() {
+            return Err(shape());
         }
         if is_cpu {
             add_cpu_nodes(&mut cluster, nodes, each);
@@ -89,7 +97,11 @@ pub fn parse_words(words: &str) -> Result<Cluster, WordError> {
         if cluster.gpu_type(&gpu_type).is_none() && cluster.gpu_types.len() == GpuTypeSet::MAX_TYPES {
             return Err(WordError::TooManyTypes { whole: whole(), limit: GpuTypeSet::MAX_TYPES });
         }
+        let first = cluster.nodes.len();
         cluster.add(nodes as u32, each, &gpu_type);
+        if let Some(cores) = cores {
+            cluster.nodes[first..].iter_mut().for_each(|node| node.holds.cpu_milli = cores * GPU);
+        }
     }
     Ok(cluster)
 }
@@ -117,6 +129,12 @@ mod tests {
         assert_eq!((cluster.nodes.len(), cluster.gpu_count()), (21, 4));
         assert_eq!((cluster.nodes[0].holds.cpu_milli, cluster.nodes[0].gpu_type), (32_000, None));
         assert_eq!(cluster.validate(), Ok(()));
+        let both = parse_words("2x8:slot+8cpu,1x4:v100").unwrap();
+        assert_eq!(both.nodes[1].holds, Resources { cpu_milli: 8000, ..both.nodes[1].holds });
+        assert_eq!((both.nodes[1].holds.gpu_milli, both.nodes[2].holds.cpu_milli), (8000, UNLIMITED));
+        for words in ["1x8:a+8", "1x8:a+cpu", "1x8:cpu+8cpu", "1x8:a+xcpu"] {
+            assert!(parse_words(words).is_err(), "{words}");
+        }
         assert!(matches!(parse_words("1x2000:cpu"), Err(WordError::Number { what: "CPU cores", .. })));
     }
 

@@ -5,6 +5,7 @@
 mod learning;
 mod presets;
 mod rhythm;
+mod servers;
 
 use std::sync::Arc;
 
@@ -17,6 +18,10 @@ use trainyard_sched::model::{
 
 pub use learning::{Declares, LEAVES_AT, Learning};
 pub use presets::{PRESETS, Preset};
+pub use servers::{
+    SLOT_S, ServerJob, ServerMix, ServerSpeeds, SpeedsError, draw_server_jobs, server_cluster, server_models,
+    server_workload,
+};
 
 use crate::trace::{Declaring, SPREAD_LIMIT, declare};
 use crate::truth::{Ending, Truth};
@@ -47,6 +52,8 @@ pub struct Parameters {
     pub declared: Declaring,
     /// What moving costs each job.
     pub move_cost: MoveCost,
+    /// How fast jobs with parameter servers go.
+    pub server_speeds: ServerSpeeds,
 }
 
 /// A part of the GPU time of a cluster.
@@ -70,6 +77,7 @@ impl Default for Parameters {
             tenants: Tenants::default(),
             declared: Declaring::Exact,
             move_cost: MoveCost::default(),
+            server_speeds: ServerSpeeds::default(),
         }
     }
 }
@@ -135,6 +143,15 @@ pub enum GenerateError {
         /// The GPUs of the cluster.
         gpus: u64,
     },
+    /// Days or a load for a preset that has its own arrivals.
+    #[error("preset `{preset}` has its own arrivals; leave out the days and the load, or give a number of jobs")]
+    OwnArrivals {
+        /// The preset.
+        preset: &'static str,
+    },
+    /// Speeds that cannot be used.
+    #[error(transparent)]
+    Speeds(#[from] SpeedsError),
     /// A load in GPU time, of jobs that take as many CPU cores as they get.
     #[error(
         "jobs of `{preset}` take as many cores as they are given, so no part of the cluster is a load; give a factor, such as 1.5x"
@@ -169,6 +186,9 @@ pub fn generate(parameters: &Parameters) -> Result<Workload, GenerateError> {
     check(parameters)?;
     let mut report = ImportReport { source: describe(preset, parameters), ..ImportReport::default() };
     report.find(Done::Assumed, format!("figures of the preset {}: {}", preset.name, preset.source), None);
+    if let Some(mix) = preset.servers {
+        return servers::generate(&mix, preset, parameters, report);
+    }
     if let Some(learning) = preset.learning {
         return learn(&learning(), preset, parameters, report);
     }

@@ -5,6 +5,7 @@
 
 use super::learning::Learning;
 use super::rhythm::Rhythm;
+use super::servers::ServerMix;
 
 /// A kind of workload.
 pub struct Preset {
@@ -26,6 +27,8 @@ pub struct Preset {
     pub report_every_s: Option<f64>,
     /// What its jobs are like, if they learn. The figures below are not used then.
     pub(crate) learning: Option<fn() -> Learning>,
+    /// How its jobs are mixed, if they use parameter servers. The figures below are not used then.
+    pub servers: Option<ServerMix>,
     pub(crate) classes: &'static [SizeClass],
     /// Tenants and their shares of the jobs.
     pub(crate) tenants: &'static [(&'static str, f64)],
@@ -43,7 +46,49 @@ pub(crate) struct SizeClass {
 }
 
 /// All presets.
-pub const PRESETS: &[Preset] = &[DAY, PHILLY, SLAQ_W, SLAQ_W_DIVIDING];
+pub const PRESETS: &[Preset] = &[DAY, PHILLY, SLAQ_W, SLAQ_W_DIVIDING, C96, C96U, C12, C12U];
+
+/// The workload on which DL2 is compared with Optimus and DRF, as far as it can be known; see [`ServerMix`].
+const C96: Preset = Preset {
+    name: "c96",
+    title: "60 jobs with parameter servers on 96 nodes; each model has jobs of its own length",
+    source: "after DL2 (2019) and its public code; arrivals and lengths are figures of this project",
+    jobs: 60,
+    days: 1.0,
+    load: None,
+    cluster: Some("96x8:slot+8cpu"),
+    report_every_s: Some(1200.0),
+    learning: None,
+    servers: Some(ServerMix { most_arrivals: 3, model_by_length: true }),
+    classes: &[],
+    tenants: &[],
+    rhythm: Rhythm { hours: [1.0; 24], weekdays: [1.0; 7] },
+    endings: [1.0, 0.0, 0.0],
+};
+
+/// The same with models that do not tell how long a job is.
+const C96U: Preset = Preset {
+    name: "c96u",
+    title: "60 jobs with parameter servers on 96 nodes; models and lengths drawn apart",
+    servers: Some(ServerMix { most_arrivals: 3, model_by_length: false }),
+    ..C96
+};
+
+/// Far too few nodes for them.
+const C12: Preset = Preset {
+    name: "c12",
+    title: "60 jobs with parameter servers on 12 nodes; each model has jobs of its own length",
+    cluster: Some("12x8:slot+8cpu"),
+    ..C96
+};
+
+/// Far too few nodes, and models that do not tell how long a job is.
+const C12U: Preset = Preset {
+    name: "c12u",
+    title: "60 jobs with parameter servers on 12 nodes; models and lengths drawn apart",
+    cluster: Some("12x8:slot+8cpu"),
+    ..C96U
+};
 
 /// SLAQ's workload, as far as it can be known; see [`Learning`].
 const SLAQ_W: Preset = Preset {
@@ -56,6 +101,7 @@ const SLAQ_W: Preset = Preset {
     cluster: Some("20x32:cpu"),
     report_every_s: Some(3.0),
     learning: Some(Learning::default),
+    servers: None,
     classes: &[],
     tenants: &[],
     rhythm: Rhythm { hours: [1.0; 24], weekdays: [1.0; 7] },
@@ -82,6 +128,7 @@ const DAY: Preset = Preset {
     cluster: Some("64x8:v100"),
     report_every_s: None,
     learning: None,
+    servers: None,
     classes: &[
         SizeClass {
             sizes: &[(1, 38.0), (2, 16.0)],
@@ -120,6 +167,7 @@ const PHILLY: Preset = Preset {
     cluster: None,
     report_every_s: None,
     learning: None,
+    servers: None,
     classes: &[
         SizeClass {
             sizes: &[(1, 76_627.0)],

@@ -1,8 +1,14 @@
 //! How fast? Measured speeds of one job, by its size, and functions fitted to them.
 
+mod fit;
+mod nnls;
+
 use serde::{Deserialize, Serialize};
 
 use crate::model::SpeedFunction;
+
+pub use fit::{OUTLIER, PROFILE_SIZES, SpeedFamily, SpeedFit, fit_speed};
+pub use nnls::NormalEquations;
 
 /// Sizes kept of one job; the one measured longest ago goes first.
 pub const MAX_SPEED_POINTS: usize = 32;

@@ -1,0 +1,196 @@
+//! Who gets the next worker or server: the marginal gains of Optimus (section 4.1).
+
+use crate::decide::{Given, Misfit, Slate, Unit};
+use crate::model::{DataParallel, JobId, Resources, SpeedFunction};
+use crate::rank::{Offer, hand_out};
+use crate::view::{JobView, Phase, Snapshot};
+
+use super::speeds::{Known, Speeds};
+use super::{Mode, Parameters};
+
+/// What was handed out.
+pub(super) struct Handed<'a> {
+    /// Each unit where it went first.
+    pub(super) slate: Slate<'a>,
+    /// Workers and servers by position on the slate; none for jobs that keep what they have.
+    pub(super) sizes: Vec<(u32, u32)>,
+    /// Positions in the order of arrival, higher classes first.
+    pub(super) order: Vec<usize>,
+}
+
+/// A job that could have more.
+struct Candidate {
+    /// Its position on the slate.
+    line: usize,
+    /// Iterations that it has still to do.
+    left: f64,
+    speed: SpeedFunction,
+    /// What its gains are multiplied by.
+    trust: f64,
+    /// Worker and server as parts of the cluster.
+    shares: [f64; 2],
+}
+
+struct State<'a> {
+    slate: Slate<'a>,
+    candidates: Vec<Candidate>,
+}
+
+pub(super) fn hand_out_units<'a>(seen: &'a Snapshot, given: &Parameters, speeds: &mut Speeds) -> Handed<'a> {
+    let as_coded = given.mode == Mode::AsCoded;
+    let mut slate = Slate::new(seen, if as_coded { Misfit::Stop } else { Misfit::Skip });
+    let order = slate.in_order(|_, view| view.job.submitted);
+    for i in order.iter().copied() {
+        if as_coded { start_apart(&mut slate, i) } else { _ = slate.give(i, Unit::Bundle) }
+    }
+    let ids: Vec<JobId> = slate.lines().iter().map(|line| line.job.id).collect();
+    let mut candidates = Vec::new();
+    for i in order.iter().copied() {
+        let view = seen.job(ids[i]).expect("the slate has the jobs of the snapshot");
+        let Some(shape) = slate.lines()[i].elastic().filter(|_| slate.lines()[i].runs()).copied() else { continue };
+        match speeds.of(view, &shape, given.speeds, given.profile) {
+            Known::Explore(workers, servers) => explore(&mut slate, i, workers, servers),
+            Known::Function(speed) => {
+                candidates.push(Candidate::new(seen, view, i, &shape, speed, given));
+            }
+        }
+    }
+    let mut state = State { slate, candidates };
+    let count = state.candidates.len();
+    hand_out(&mut state, count, 0.0, |state, i| state.best(i, as_coded).map(|(_, gain)| gain), |state, i| {
+        state.give(i, as_coded)
+    });
+    let State { mut slate, candidates } = state;
+    if as_coded {
+        // A worker without a server does nothing; the code lets it hold its place until the slot is over.
+        for i in 0..slate.lines().len() {
+            let line = &slate.lines()[i];
+            let lacks = line.elastic().is_some_and(|shape| shape.server.is_some()) && line.servers == 0;
+            if lacks && line.runs() {
+                slate.wipe(i);
+            }
+        }
+    }
+    let mut sizes: Vec<(u32, u32)> = slate.lines().iter().map(|line| (line.workers, line.servers)).collect();
+    if !as_coded {
+        for candidate in &candidates {
+            let view = seen.job(ids[candidate.line]).expect("it is there");
+            sizes[candidate.line] = candidate.worth_moving(view, sizes[candidate.line], given.restart_gain);
+        }
+    }
+    Handed { slate, sizes, order }
+}
+
+/// As coded, a first worker and a first server each go to the least loaded node.
+fn start_apart(slate: &mut Slate<'_>, i: usize) {
+    if !slate.lines()[i].starts_with_a_bundle() {
+        slate.give(i, Unit::Bundle);
+    } else if slate.give_apart(i, Unit::Worker) == Given::Yes {
+        slate.give_apart(i, Unit::Server);
+    }
+}
+
+/// Brings a job to the size at which it shall be measured, as far as there is room.
+fn explore(slate: &mut Slate<'_>, i: usize, workers: u32, servers: u32) {
+    while slate.lines()[i].servers < servers && slate.give(i, Unit::Server) == Given::Yes {}
+    while slate.lines()[i].workers < workers && slate.give(i, Unit::Worker) == Given::Yes {}
+}
+
+impl Candidate {
+    fn new(
+        seen: &Snapshot,
+        view: &JobView,
+        line: usize,
+        shape: &DataParallel,
+        speed: SpeedFunction,
+        given: &Parameters,
+    ) -> Self {
+        let done = view.iterations(seen.at);
+        let (left, total) = remaining(view, done);
+        let total_room = seen.cluster.total();
+        let share = |demand: Resources| demand.dominant_share(&total_room).max(f64::MIN_POSITIVE);
+        let as_coded = given.mode == Mode::AsCoded;
+        let young = !as_coded && done < given.young * total;
+        Self {
+            line,
+            left,
+            speed,
+            trust: if young { given.young_factor } else { 1.0 },
+            shares: if as_coded { [1.0; 2] } else { [share(shape.worker), share(shape.server.unwrap_or_default())] },
+        }
+    }
+
+    /// Seconds still to go with so many workers and servers.
+    fn time_s(&self, workers: u32, servers: u32) -> f64 {
+        self.left / self.speed.iterations_per_s(workers, servers)
+    }
+
+    /// The size that a running job is brought to: the new one, unless it is larger in any way, smaller in none, and does
+    /// not save enough to pay for the move.
+    fn worth_moving(&self, view: &JobView, new: (u32, u32), times: f64) -> (u32, u32) {
+        let cost_s = (view.job.move_cost.save + view.job.move_cost.load).as_secs_f64() * times;
+        let old = (view.target.workers(), view.target.count_of(crate::model::SERVER_TASK));
+        let grows = new != old && new.0 >= old.0 && new.1 >= old.1;
+        let is_running = view.phase == Phase::Running && view.target.is_some();
+        let saved_s = self.time_s(old.0, old.1) - self.time_s(new.0, new.1);
+        if is_running && grows && cost_s > 0.0 && saved_s <= cost_s { old } else { new }
+    }
+}
+
+/// Iterations still to do and in all: as declared; else until the fitted loss has nearly reached what it tends to; else as
+/// many as were done, which is the best guess of somebody who knows nothing.
+fn remaining(view: &JobView, done: f64) -> (f64, f64) {
+    if let Some(total) = view.job.declared.iterations {
+        return ((total - done).max(0.0), total);
+    }
+    let left = done.max(1.0);
+    (left, done + left)
+}
+
+impl State<'_> {
+    /// The better of one more worker and one more server, and its gain.
+    fn best(&self, i: usize, as_coded: bool) -> Option<(Unit, f64)> {
+        let [worker, server] = self.gains(i, as_coded);
+        // As coded, a server goes before a worker of the same gain.
+        match (worker, server) {
+            (Some(worker), Some(server)) if server >= worker => Some((Unit::Server, server)),
+            (Some(worker), _) => Some((Unit::Worker, worker)),
+            (None, server) => server.map(|server| (Unit::Server, server)),
+        }
+    }
+
+    /// What a worker and a server more would gain; `None` for what the job cannot use. As coded, limits are not looked at.
+    fn gains(&self, i: usize, as_coded: bool) -> [Option<f64>; 2] {
+        let candidate = &self.candidates[i];
+        let line = &self.slate.lines()[candidate.line];
+        let Some(shape) = line.elastic() else { return [None; 2] };
+        let (w, p) = (line.workers, line.servers);
+        let now_s = candidate.time_s(w, p);
+        let [of_worker, of_server] = candidate.shares;
+        let gain = |then_s: f64, share: f64| candidate.trust * (now_s - then_s) / share;
+        let worker = as_coded || w < shape.workers.max;
+        let server = shape.server.is_some() && (as_coded || p < shape.servers.max);
+        [
+            worker.then(|| gain(candidate.time_s(w + 1, p), of_worker)),
+            server.then(|| gain(candidate.time_s(w, p + 1), of_server)),
+        ]
+    }
+
+    fn give(&mut self, i: usize, as_coded: bool) -> Offer {
+        let Some((unit, _)) = self.best(i, as_coded) else { return Offer::NoRoom };
+        let line = self.candidates[i].line;
+        let offer = match self.slate.give(line, unit) {
+            Given::Yes => Offer::Taken,
+            Given::No => Offer::NoRoom,
+            Given::Over => Offer::Exhausted,
+        };
+        if as_coded || offer != Offer::NoRoom {
+            return offer;
+        }
+        // The other one may still fit and help.
+        let [worker, server] = self.gains(i, as_coded);
+        let (other, gain) = if unit == Unit::Worker { (Unit::Server, server) } else { (Unit::Worker, worker) };
+        let helps = gain.is_some_and(|gain| gain > 0.0);
+        if helps && self.slate.give(line, other) == Given::Yes { Offer::Taken } else { Offer::NoRoom }
+    }
+}
