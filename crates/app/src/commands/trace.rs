@@ -98,6 +98,7 @@ fn make(given: &GenerateArguments) -> Result<Ending, Failure> {
         tenants: Tenants::default(),
         declared: Declaring::Exact,
         move_cost: MoveCost::default(),
+        ..Parameters::default()
     };
     let workload = generate(&parameters)?;
     write(&workload, &given.out)?;

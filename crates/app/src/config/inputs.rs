@@ -345,6 +345,7 @@ impl Jobs<'_> {
             tenants,
             declared: self.given.declared,
             move_cost: self.move_cost,
+            ..Parameters::default()
         };
         let parameters = if factor == 1.0 { parameters } else { parameters.times(factor)? };
         Ok(generate(&parameters)?)
@@ -365,6 +366,7 @@ impl Jobs<'_> {
             seed: self.seed,
             declared: given.declared,
             move_cost: self.move_cost,
+            ..Parameters::default()
             from: Time::ZERO + given.from.unwrap_or_default(),
             until: given.until.map(|until| Time::ZERO + until),
             jobs: given.jobs.map(|jobs| jobs as usize),

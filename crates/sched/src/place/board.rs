@@ -8,8 +8,8 @@
 use std::collections::BTreeSet;
 
 use crate::model::{
-    Allocation, Cluster, CopyId, GpuTypeId, GpuTypeSet, NodeId, NodeState, Parallelism, Placement, RackId, Resources, TaskId,
-    Topology, UNLIMITED, Wanted,
+    Allocation, Cluster, CopyId, GpuTypeId, GpuTypeSet, NodeId, NodeState, Parallelism, Placement, RackId,
+    Resources, TaskId, Topology, UNLIMITED, Wanted,
 };
 
 use super::{Ask, FreeCapacity, Rule};
@@ -139,7 +139,12 @@ impl Board {
 
     /// The least loaded node on which one of each of these parts fits together; with `first_only` it is the least loaded
     /// of all, or none.
-    pub fn least_loaded(&self, parts: &[(TaskId, Resources)], near: Near, first_only: bool) -> Option<NodeId> {
+    pub fn least_loaded(
+        &self,
+        parts: &[(TaskId, Resources)],
+        near: Near,
+        first_only: bool,
+    ) -> Option<NodeId> {
         let together = parts.iter().fold(Resources::NONE, |sum, (_, demand)| sum + *demand);
         let needs_gpu = together.gpu_milli > 0;
         let nodes = self.by_load.iter().map(|(_, node)| *node);

@@ -11,7 +11,7 @@ use trainyard_sched::model::{
 };
 
 use super::branch;
-use crate::loss::TrueLoss;
+use crate::loss::{Course, TrueLoss};
 use crate::truth::{Speed, Truth};
 use crate::workload::Workload;
 
@@ -110,7 +110,7 @@ impl Learning {
                 speed: Speed::Function(SpeedFunction::WithFixedPart { work_s, fixed_s: self.fixed_s }),
                 move_cost,
                 loss: Some(TrueLoss {
-                    curve: curve.rescaled(scale.0, scale.1),
+                    course: Course::Formula(curve.rescaled(scale.0, scale.1)),
                     noise: self.noise,
                     seed: seed.branch("noise").numbered(u64::from(i)),
                 }),
@@ -122,13 +122,13 @@ impl Learning {
     }
 
     fn job(&self, i: u32, tenant: TenantId, submitted: Time, truth: &Truth) -> Job {
-        let curve = truth.loss.as_ref().map(|loss| loss.curve);
+        let curve = truth.loss.as_ref().and_then(|loss| loss.course.formula());
         let convergence = curve.map(|curve| match curve {
             Curve::Geometric { .. } => Convergence::Linear,
             Curve::Sublinear { .. } => Convergence::Sublinear,
         });
-        let speed = match truth.speed {
-            Speed::Function(function) if self.declares.speed => Some(function),
+        let speed = match &truth.speed {
+            Speed::Function(function) if self.declares.speed => Some(function.clone()),
             _ => None,
         };
         let curve = curve.filter(|_| self.declares.curve);

@@ -43,11 +43,11 @@ pub(super) fn predict(count: u32, noise: f64, seed: Seed) -> Vec<Predicted> {
 }
 
 fn predict_one(loss: &TrueLoss) -> Predicted {
-    let is_geometric = matches!(loss.curve, Curve::Geometric { .. });
+    let is_geometric = matches!(loss.course.formula(), Some(Curve::Geometric { .. }));
     let convergence = Some(if is_geometric { Convergence::Linear } else { Convergence::Sublinear });
     let declared = DeclaredLoss { convergence, ..DeclaredLoss::default() };
     let fitting = Fitting::default();
-    let last = (2.0 * loss.curve.iterations_to(0.05)) as u32;
+    let last = (2.0 * loss.course.formula().map_or(0.0, |curve| curve.iterations_to(0.05))) as u32;
     let mut history = LossHistory::default();
     let (mut errors, mut points) = (Vec::new(), Vec::new());
     for k in 0..=last {
@@ -77,7 +77,7 @@ pub(super) fn worse_than_the_optimum(cases: u64, seed: Seed, slaq: &PolicyChoice
         let cluster = parse_words(&format!("1x{cores}:cpu")).expect("these are words of a cluster");
         let ours = first_shares(cluster, &all, slaq)?;
         let value = |job: &Arc<Job>, workers: u32| -> f64 {
-            let (Some(curve), Some(speed)) = (job.declared.loss.curve, job.declared.speed) else {
+            let (Some(curve), Some(speed)) = (job.declared.loss.curve, job.declared.speed.clone()) else {
                 return 0.0;
             };
             1.0 - curve.excess(3.0 * speed.iterations_per_s(workers, 0)) / curve.excess(0.0)
@@ -154,7 +154,7 @@ pub(super) fn is_immune(slaq: &PolicyChoice) -> Result<bool, Failure> {
         let mut jobs: Vec<Arc<Job>> = workload.jobs.iter().map(|(job, _)| job.clone()).collect();
         let bad = Arc::make_mut(&mut jobs[3]);
         bad.declared.loss = DeclaredLoss::default();
-        bad.declared.speed = Some(speed);
+        bad.declared.speed = Some(speed.clone());
         bad.shape = Parallelism::elastic(
             WorkerRange { min: 1, max: 640 },
             trainyard_sched::model::Resources::cpus(1),

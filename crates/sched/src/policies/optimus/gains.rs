@@ -47,7 +47,9 @@ pub(super) fn hand_out_units<'a>(seen: &'a Snapshot, given: &Parameters, speeds:
     let mut candidates = Vec::new();
     for i in order.iter().copied() {
         let view = seen.job(ids[i]).expect("the slate has the jobs of the snapshot");
-        let Some(shape) = slate.lines()[i].elastic().filter(|_| slate.lines()[i].runs()).copied() else { continue };
+        let Some(shape) = slate.lines()[i].elastic().filter(|_| slate.lines()[i].runs()).copied() else {
+            continue;
+        };
         match speeds.of(view, &shape, given.speeds, given.profile) {
             Known::Explore(workers, servers) => explore(&mut slate, i, workers, servers),
             Known::Function(speed) => {
@@ -57,9 +59,13 @@ pub(super) fn hand_out_units<'a>(seen: &'a Snapshot, given: &Parameters, speeds:
     }
     let mut state = State { slate, candidates };
     let count = state.candidates.len();
-    hand_out(&mut state, count, 0.0, |state, i| state.best(i, as_coded).map(|(_, gain)| gain), |state, i| {
-        state.give(i, as_coded)
-    });
+    hand_out(
+        &mut state,
+        count,
+        0.0,
+        |state, i| state.best(i, as_coded).map(|(_, gain)| gain),
+        |state, i| state.give(i, as_coded),
+    );
     let State { mut slate, candidates } = state;
     if as_coded {
         // A worker without a server does nothing; the code lets it hold its place until the slot is over.
@@ -116,7 +122,11 @@ impl Candidate {
             left,
             speed,
             trust: if young { given.young_factor } else { 1.0 },
-            shares: if as_coded { [1.0; 2] } else { [share(shape.worker), share(shape.server.unwrap_or_default())] },
+            shares: if as_coded {
+                [1.0; 2]
+            } else {
+                [share(shape.worker), share(shape.server.unwrap_or_default())]
+            },
         }
     }
 
@@ -189,7 +199,8 @@ impl State<'_> {
         }
         // The other one may still fit and help.
         let [worker, server] = self.gains(i, as_coded);
-        let (other, gain) = if unit == Unit::Worker { (Unit::Server, server) } else { (Unit::Worker, worker) };
+        let (other, gain) =
+            if unit == Unit::Worker { (Unit::Server, server) } else { (Unit::Worker, worker) };
         let helps = gain.is_some_and(|gain| gain > 0.0);
         if helps && self.slate.give(line, other) == Given::Yes { Offer::Taken } else { Offer::NoRoom }
     }
