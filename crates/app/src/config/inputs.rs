@@ -366,7 +366,6 @@ impl Jobs<'_> {
             seed: self.seed,
             declared: given.declared,
             move_cost: self.move_cost,
-            ..Parameters::default()
             from: Time::ZERO + given.from.unwrap_or_default(),
             until: given.until.map(|until| Time::ZERO + until),
             jobs: given.jobs.map(|jobs| jobs as usize),
