@@ -107,7 +107,7 @@ pub(crate) struct LookingBack {
 pub(crate) struct Drawn {
     /// Points of the log.
     pub(crate) log: Vec<(f64, f64)>,
-    /// What is expected, from before the end on.
+    /// What is expected from the end on.
     pub(crate) expected: Vec<(f64, f64)>,
     /// What was expected ten points before each.
     pub(crate) foretold: Vec<(f64, f64)>,
@@ -243,9 +243,8 @@ fn draw(
     foretold: &[(f64, f64)],
     shown: impl Fn(f64) -> f64,
 ) -> Drawn {
-    let latest = points[points.len() - 1].iteration;
-    let begin = points[points.len() / 2].iteration;
-    let end = latest + (0.25 * latest).max(AHEAD[1]);
+    let begin = points[points.len() - 1].iteration;
+    let end = begin + (0.25 * begin).max(AHEAD[1]);
     let at = |i: usize| begin + (end - begin) * i as f64 / DRAWN as f64;
     let curve = expected.map(|expected| (0..=DRAWN).map(|i| (at(i), shown(expected.loss(at(i))))).collect());
     Drawn {
