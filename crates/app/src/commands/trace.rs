@@ -80,13 +80,13 @@ pub(super) struct InspectArguments {
 /// Makes or looks at traces.
 pub(super) fn perform(command: &TraceCommand, output: Output) -> Result<Ending, Failure> {
     match command {
-        TraceCommand::Generate(given) => make(given),
+        TraceCommand::Generate(given) => make(given, output),
         TraceCommand::Import(given) => import(given, output),
         TraceCommand::Inspect(given) => inspect(given, output),
     }
 }
 
-fn make(given: &GenerateArguments) -> Result<Ending, Failure> {
+fn make(given: &GenerateArguments, output: Output) -> Result<Ending, Failure> {
     let cluster = given.cluster.as_deref().map(cluster::load).transpose()?;
     let gpus = cluster.map_or(0, |file| file.cluster.gpu_count());
     let parameters = Parameters {
@@ -102,6 +102,9 @@ fn make(given: &GenerateArguments) -> Result<Ending, Failure> {
     };
     let workload = generate(&parameters)?;
     write(&workload, &given.out)?;
+    if output == Output::Json && given.out != Path::new(PIPE) {
+        print(output, &Inspection::of(workload), inspection_text)?;
+    }
     Ok(Ending::Done)
 }
 

@@ -58,8 +58,11 @@ impl Measured {
 /// Runs a variant on the workload of a seed.
 pub(super) fn perform(variant: &Variant, seed: Seed) -> Result<Measured, Failure> {
     let workload = variant.learning.draw(seed, &Tenants::default(), MoveCost::default());
-    let curves: BTreeMap<JobId, Curve> =
-        workload.jobs.iter().filter_map(|(job, truth)| Some((job.id, truth.loss.as_ref()?.course.formula()?))).collect();
+    let curves: BTreeMap<JobId, Curve> = workload
+        .jobs
+        .iter()
+        .filter_map(|(job, truth)| Some((job.id, truth.loss.as_ref()?.course.formula()?)))
+        .collect();
     let setup = Setup {
         cluster: parse_words(CLUSTER).expect("these are words of a cluster"),
         tenants: workload.tenants.clone(),
