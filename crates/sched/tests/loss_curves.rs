@@ -7,6 +7,9 @@ use rmpfit::{MPFitter, MPPar, MPResult};
 use trainyard_sched::estimate::{Expected, Family, Fit, Fitting, LossHistory, Milestone};
 use trainyard_sched::model::{Better, Convergence, Curve, DeclaredLoss, LossPoint, Seed};
 
+/// Older points weigh less than a millionth.
+const COUNTED: usize = 132;
+
 fn uniform(seed: Seed) -> f64 {
     ((seed.0 >> 11) as f64 + 0.5) / (1u64 << 53) as f64
 }
@@ -157,7 +160,7 @@ impl MPFitter for Oracle {
 fn excess_cost(points: &[LossPoint], convergence: Convergence) -> (f64, f64) {
     let history = folded(points, &declared(Some(convergence)));
     let fit = history.fit().expect("there are points enough, and they differ");
-    let points = &points[points.len().saturating_sub(200)..];
+    let points = &points[points.len().saturating_sub(COUNTED)..];
     let mut oracle = Oracle::new(points, fit.family() == Family::Sublinear);
     let ours = oracle.scaled(fit, points);
     let cost = oracle.cost(&ours);

@@ -44,8 +44,6 @@ impl<const P: usize> Bounds<P> {
 pub(super) struct Minimum<const P: usize> {
     /// The parameters.
     pub at: [f64; P],
-    /// The equations there.
-    pub normal: Normal<P>,
     /// Parameters that do not press against a bound.
     pub free: [bool; P],
 }
@@ -61,8 +59,9 @@ pub(super) struct Search {
     pub nought: f64,
 }
 
-/// A step that promises to lower the cost by less than this share of it is not taken any more.
-const TOLERANCE: f64 = 1e-10;
+/// A step that promises to lower the cost by less than this share of it is not taken any more: what the data leave open is
+/// a thousand times as much.
+const TOLERANCE: f64 = 1e-7;
 const DAMPING: std::ops::RangeInclusive<f64> = 1e-12..=1e12;
 
 /// Searches the least cost from a start. Nothing if the start itself has none.
@@ -99,7 +98,7 @@ pub(super) fn minimise<const P: usize>(
         }
     }
     let free = std::array::from_fn(|i| !presses(&normal, &at, bounds, i));
-    Some(Minimum { at, normal, free })
+    Some(Minimum { at, free })
 }
 
 fn presses<const P: usize>(normal: &Normal<P>, at: &[f64; P], bounds: &Bounds<P>, i: usize) -> bool {
@@ -174,6 +173,11 @@ fn solve<const P: usize>(normal: &Normal<P>, damping: f64, held: &[Option<f64>; 
         right[i] /= factor[i][i];
     }
     Some(right)
+}
+
+/// Whether a symmetric matrix is positive, to working precision.
+pub(super) fn is_positive<const P: usize>(matrix: &[[f64; P]; P]) -> bool {
+    cholesky(matrix).is_some()
 }
 
 /// The lower factor of a symmetric matrix. Nothing if the matrix is not positive, to working precision.
