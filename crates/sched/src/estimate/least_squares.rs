@@ -62,6 +62,7 @@ pub(super) struct Search {
 /// A step that promises to lower the cost by less than this share of it is not taken any more: what the data leave open is
 /// a thousand times as much.
 const TOLERANCE: f64 = 1e-7;
+const FELT: f64 = 1e-2;
 const DAMPING: std::ops::RangeInclusive<f64> = 1e-12..=1e12;
 
 /// Searches the least cost from a start. Nothing if the start itself has none.
@@ -89,12 +90,20 @@ pub(super) fn minimise<const P: usize>(
             .map(|next| (next, normal_at(&next)))
             .filter(|(_, found)| found.cost < normal.cost && found.is_finite());
         if let Some(better) = better {
-            // A step that kept half of its promise shows that the equations describe the ground.
+            // How much of its promise a step kept shows how well the equations describe the ground.
             let kept = (normal.cost - better.1.cost) / promised;
-            damping = (damping * if kept > 0.5 { 0.1 } else { 1.0 }).max(*DAMPING.start());
+            damping *= if kept > 0.75 {
+                0.1
+            } else if kept > 0.25 {
+                1.0
+            } else {
+                4.0
+            };
+            damping = damping.max(*DAMPING.start());
             (at, normal) = better;
         } else {
-            damping *= 10.0;
+            // Less would hardly shorten the step.
+            damping = (10.0 * damping).max(FELT);
         }
     }
     let free = std::array::from_fn(|i| !presses(&normal, &at, bounds, i));

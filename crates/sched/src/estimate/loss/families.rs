@@ -51,13 +51,21 @@ pub(super) mod sublinear {
         warm: Option<Parameters<2>>,
     ) -> Option<Found<2>> {
         let asymptotes = asymptotes(window, given);
-        let mut start = warm.unwrap_or_else(|| start(window, asymptotes));
+        let mut start = warm.unwrap_or_else(|| start(window, asymptotes, &QUADRATIC));
         start.asymptote = held(asymptotes, start.asymptote);
         search(start, &BOUNDS, asymptotes, way(window, warm.is_some()), |curve| sum_up(window, curve))
     }
 
-    fn start(window: &Window, asymptotes: Asymptotes) -> Parameters<2> {
-        let shapes = GROWN.iter().flat_map(|s| QUADRATIC.iter().map(|m| [*s, *m]));
+    /// Fits without a quadratic term, and with an asymptote that is not below zero.
+    pub(in super::super) fn fit_inverse(window: &Window) -> Option<Found<2>> {
+        let asymptotes = Asymptotes { low: window.scaled(0.0), high: 0.0 };
+        let bounds = Bounds { high: [BOUNDS.high[0], 0.0], ..BOUNDS };
+        let start = start(window, asymptotes, &[0.0]);
+        search(start, &bounds, asymptotes, way(window, false), |curve| sum_up(window, curve))
+    }
+
+    fn start(window: &Window, asymptotes: Asymptotes, quadratic: &[f64]) -> Parameters<2> {
+        let shapes = GROWN.iter().flat_map(|s| quadratic.iter().map(|m| [*s, *m]));
         let tried = shapes.map(|shape| {
             let curve = Parameters { amplitude: 0.1, shape, asymptote: held(asymptotes, 0.0) };
             cost(&curve, asymptotes, |curve| sum_up(window, curve))

@@ -53,7 +53,26 @@ impl Window {
         if count < least {
             return None;
         }
-        let points = &points[points.len() - count..];
+        let mut new = Self::unweighted(&points[points.len() - count..], median)?;
+        new.weigh(fitting.decay);
+        Some(new)
+    }
+
+    /// Looks at the latest of some points, with weights of their own.
+    pub(super) fn weighted(points: &[LossPoint], weight: impl Fn(usize) -> f64) -> Option<Self> {
+        let from = points.len().saturating_sub(MAX_LOSS_POINTS);
+        let mut new = Self::unweighted(&points[from..], false)?;
+        for i in 0..new.count {
+            let weight = weight(from + i);
+            new.weight[i] = weight;
+            new.weights.0 += weight;
+            new.weights.1 += weight * weight;
+        }
+        Some(new)
+    }
+
+    fn unweighted(points: &[LossPoint], median: bool) -> Option<Self> {
+        let count = points.len();
         let (first, last) = (points[0].iteration, points[count - 1].iteration);
         let zeros = [0.0; MAX_LOSS_POINTS];
         let mut new = Self {
@@ -71,7 +90,6 @@ impl Window {
             weights: (0.0, 0.0),
         };
         new.scale(points, median)?;
-        new.weigh(fitting.decay);
         new.lay_out(points);
         Some(new)
     }
