@@ -302,7 +302,8 @@ fn cell(name: &str, workload: &Workload, cluster: &Cluster, policy: &str, wish: 
     let mut questions: BTreeMap<Time, Vec<(JobId, bool)>> = BTreeMap::new();
     for (id, start) in late.into_iter().step_by(step) {
         questions.entry(submitted(id)).or_default().push((id, true));
-        let part = (wish.seed.branch("moment").numbered(u64::from(id.0)).0 >> 11) as f64 / (1_u64 << 53) as f64;
+        let part =
+            (wish.seed.branch("moment").numbered(u64::from(id.0)).0 >> 11) as f64 / (1_u64 << 53) as f64;
         let waits = start.since(submitted(id));
         questions.entry(submitted(id) + waits.scaled(part * 0.999)).or_default().push((id, false));
     }
