@@ -328,6 +328,24 @@ mod tests {
     }
 
     #[test]
+    fn what_many_are_off_in_common_is_seen_part_by_part() {
+        let workload = crate::generate::generate(&crate::generate::Parameters::default()).expect("a preset");
+        let mut job = (*workload.jobs[0].0).clone();
+        let iteration = Some(Span::from_secs(1));
+        job.declared = trainyard_sched::model::Declared { iterations: Some(100.0), iteration, limit: None };
+        let ended = |worked_s| Ended { job: Arc::new(job.clone()), worked_s };
+        let exact: Vec<Ended> = (0..320).map(|_| ended(100.0)).collect();
+        assert_eq!(common_errors(&exact), [1.0; PARTS]);
+        // Four parts in which all run for half as long as they say, then four in which they run for twice as long.
+        let shifted: Vec<Ended> = (0..320).map(|i| ended(if i < 160 { 50.0 } else { 200.0 })).collect();
+        let found = common_errors(&shifted);
+        assert_eq!(found.len(), PARTS);
+        assert!(found[..4].iter().all(|factor| (factor - 0.5).abs() < 1e-9), "{found:?}");
+        assert!(found[4..].iter().all(|factor| (factor - 2.0).abs() < 1e-9), "{found:?}");
+        assert!(common_errors(&[]).is_empty());
+    }
+
+    #[test]
     fn different_declarations_make_groups() {
         let seen = |i: u32| (f64::from(i), Observed { value: 1.0, ended: true, weight: 1.0, burst: None });
         let groups = by_length((1..=400).map(seen).collect(), &[]);
