@@ -59,8 +59,8 @@ fn fields(workload: &Workload, job: &Job, truth: &Truth) -> Result<[String; COLU
     let Parallelism::DataParallel(shape) = &job.shape else { return Err("it is a graph of tasks") };
     let [iterations, work, fixed, loss, noise, better, convergence, target] =
         training_texts(truth, &job.declared.loss)?;
-    let (workers, honest) = match truth.speed {
-        Speed::Fixed { iteration, workers } => (workers, iteration.scaled(truth.iterations)),
+    let (workers, honest) = match &truth.speed {
+        Speed::Fixed { iteration, workers } => (*workers, iteration.scaled(truth.iterations)),
         Speed::Function(function @ SpeedFunction::WithFixedPart { .. }) => {
             let workers = shape.workers.min.max(1);
             let per_s = function.iterations_per_s(workers, 0);

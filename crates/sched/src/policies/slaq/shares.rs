@@ -38,7 +38,7 @@ impl Pools {
 }
 
 /// A job that can have more or fewer workers.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Claim {
     /// What it has in any case. Pools do not hold this.
     pub(super) least: u32,

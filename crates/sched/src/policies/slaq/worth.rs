@@ -42,7 +42,7 @@ pub(super) struct Outlook {
 }
 
 /// What workers are worth to one job.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Worth {
     speed: SpeedFunction,
     servers: u32,
@@ -119,7 +119,7 @@ fn least_servers(view: &JobView) -> u32 {
 /// How fast a job goes by its size: as declared, else as measured, else as it claims of its smallest gang.
 pub(super) fn speed(view: &JobView) -> Option<SpeedFunction> {
     let declared = &view.job.declared;
-    declared.speed.or_else(|| fit_fixed_part(view.speeds.points())).or_else(|| {
+    declared.speed.clone().or_else(|| fit_fixed_part(view.speeds.points())).or_else(|| {
         let reference = view.job.shape.data_parallel()?.workers.min.max(1);
         let iteration_s = declared.iteration?.as_secs_f64();
         (iteration_s > 0.0).then_some(SpeedFunction::Linear { iteration_s, reference })

@@ -60,13 +60,13 @@ pub(super) fn truth(
 
 /// The time of one iteration on the workers to which the duration belongs, and on the smallest gang.
 pub(super) fn iteration(truth: &Truth, workers: u32, least: u32) -> (Span, Span) {
-    match truth.speed {
+    match &truth.speed {
         Speed::Function(function) => {
             let on = |workers| Span::from_secs_f64(1.0 / function.iterations_per_s(workers, 0)).max(Span(1));
             (on(workers), on(least))
         }
         Speed::Fixed { iteration, workers } => {
-            (iteration, iteration.scaled(f64::from(workers) / f64::from(least)))
+            (*iteration, iteration.scaled(f64::from(*workers) / f64::from(least)))
         }
         Speed::Table { .. } => unreachable!("no column names a table"),
     }
