@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use trainyard_sched::model::{MoveCost, Seed, Tenants};
 use trainyard_sim::cluster;
-use trainyard_sim::generate::{Load, Parameters, generate};
+use trainyard_sim::generate::{Load, Parameters, ServerSpeeds, generate};
 use trainyard_sim::trace::{Declaring, Options, write_csv};
 use trainyard_sim::workload::Workload;
 
@@ -98,6 +98,7 @@ fn make(given: &GenerateArguments) -> Result<Ending, Failure> {
         tenants: Tenants::default(),
         declared: Declaring::Exact,
         move_cost: MoveCost::default(),
+        server_speeds: ServerSpeeds::default(),
     };
     let workload = generate(&parameters)?;
     write(&workload, &given.out)?;

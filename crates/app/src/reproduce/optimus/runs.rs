@@ -10,6 +10,7 @@ use trainyard_sim::generate::{
 };
 use trainyard_sim::physics::Physics;
 use trainyard_sim::simulate::{Setup, simulate};
+use trainyard_sim::slotted::{self, Baseline};
 
 use crate::reproduce::Progress;
 
@@ -104,6 +105,14 @@ impl Setting<'_> {
         let finished = simulate(setup, policy, log, |_, _| ()).expect("a run with jobs begins");
         let slots = |span: trainyard_sched::model::Span| span.as_secs_f64() / SLOT_S as f64;
         finished.metrics.rows().map(|row| Some(slots(row.ended?.since(row.submitted)))).collect()
+    }
+
+    /// The mean completion time of one trace by the naive slot simulator, ties going to the earlier job.
+    pub(super) fn naive_mean(&self, baseline: Baseline, seed: Seed) -> f64 {
+        let jobs = self.jobs(seed);
+        let ties: Vec<usize> = (0..jobs.len()).collect();
+        let times = slotted::run(baseline, self.nodes as usize, &jobs, self.speeds, &ties);
+        times.iter().sum::<f64>() / times.len() as f64
     }
 
     /// The mean completion time of one trace if each job had the best of all sizes from its arrival on.
