@@ -297,13 +297,14 @@ fn a_changed_summary_does_not_replay() {
 #[test]
 fn mistakes_end_with_two_and_say_what_to_try() {
     let place = scratch_folder();
-    let cases: [(&[&str], &str); 16] = [
+    let cases: [(&[&str], &str); 20] = [
         (&["run", "--policy", "fifoo"], "did you mean `fifo`"),
         (&["run", "--policy", "srtf{bye='time'}"], "did you mean `by`"),
         (&["run", "--policy", "fifo", "--cluster", "8by8"], "8by8"),
         (&["run", "--policy", "fifo", "--trace", "tiny.csv"], "--cluster"),
         (&["run", "--policy", "fifo", "--trace", "none.csv", "--cluster", "1x4:v100"], "none.csv"),
         (&["run", "--policy", "fifo", "--generate", "dya"], "day"),
+        (&["run", "--policy", "fifo", "--generate", "day", "--from", "2h"], "--from"),
         (&["run", "--policy", "fifo", "--declared", "maybe"], "noisy:0.3"),
         (&["run", "--policy", "fifo", "--save-s=-1"], "--save-s"),
         (&["run", "--policy", "fifo", "--faults", "mttr:1h"], "mtbf:30d,mttr:1h"),
@@ -314,6 +315,9 @@ fn mistakes_end_with_two_and_say_what_to_try() {
         (&["compare", "--threads", "0"], "from 1 to 1024"),
         (&["replay", "nowhere"], "nowhere"),
         (&["trace", "inspect", "none.csv"], "none.csv"),
+        (&["reproduce", "slack"], "did you mean `slaq`"),
+        (&["curve", "fit", "none.csv"], "none.csv"),
+        (&["curve", "fit", "tiny.csv"], "names no loss"),
     ];
     for (arguments, hint) in cases {
         let output = ends_with(place.path(), 2, arguments);
@@ -368,6 +372,8 @@ fn a_generated_trace_can_be_inspected_and_run() {
     let place = scratch_folder();
     let make = ["trace", "generate", "--preset", "philly", "--jobs", "200", "--seed", "3", "-o", "p.csv"];
     ends_with(place.path(), 0, &make);
+    let made = [&make[..], &["--output", "json"]].concat();
+    assert_eq!(printed(ends_with(place.path(), 0, &made))["jobs"].as_u64(), Some(200));
     let seen = printed(ends_with(place.path(), 0, &["trace", "inspect", "p.csv", "--output", "json"]));
     assert_eq!((seen["jobs"].as_u64(), seen["report"]["rows"].as_u64()), (Some(200), Some(200)));
     let arguments =

@@ -1,47 +1,15 @@
 //! Traces through the binary: imported, inspected, piped, and run with the same numbers whatever form they come in.
 
-use std::io::Write;
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
+mod program;
 
+use program::{ends_with, scratch, trainyard};
 use serde_json::Value;
-use tempfile::TempDir;
 
 /// Three jobs as Helios logs them, the last of them still running.
 const HELIOS: &str = "job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue\n\
     a,u,x,4,8,1,COMPLETED,2020-06-09 18:00:00,2020-06-09 18:00:00,2020-06-09 18:10:00,600,0\n\
     b,u,y,1,2,1,FAILED,2020-06-09 18:01:00,2020-06-09 18:02:00,2020-06-09 18:02:30,30,60\n\
     c,u,x,2,4,1,RUNNING,2020-06-09 18:01:30,2020-06-09 18:01:30,,,0\n";
-
-fn scratch(files: &[(&str, &str)]) -> TempDir {
-    let place = tempfile::tempdir().unwrap();
-    for (name, text) in files {
-        std::fs::write(place.path().join(name), text).unwrap();
-    }
-    place
-}
-
-fn trainyard(place: &Path, arguments: &[&str], input: &[u8]) -> Output {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_trainyard"))
-        .current_dir(place)
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    // That the program may not read its input is no fault of the test.
-    let _ = child.stdin.take().unwrap().write_all(input);
-    child.wait_with_output().unwrap()
-}
-
-#[track_caller]
-fn ends_with(place: &Path, code: i32, arguments: &[&str], input: &[u8]) -> (String, String) {
-    let output = trainyard(place, arguments, input);
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {stderr}");
-    (String::from_utf8(output.stdout).unwrap(), stderr)
-}
 
 fn text(path: std::path::PathBuf) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))

@@ -27,6 +27,14 @@ impl Course {
         }
     }
 
+    /// The formula, if it follows one.
+    pub const fn formula(&self) -> Option<Curve> {
+        match self {
+            Self::Formula(curve) => Some(*curve),
+            Self::Recorded(_) => None,
+        }
+    }
+
     /// The accuracy that was last measured by then, if any was.
     fn accuracy(&self, k: f64) -> Option<f64> {
         match self {

@@ -82,9 +82,8 @@ pub fn run<'a>(
     let all = jobs.iter().map(job).collect();
     let mut world = World { nodes: vec![[0; 2]; nodes], jobs: all, ties, there: Vec::new() };
     for slot in 0.. {
-        let mut there: Vec<usize> = (0..jobs.len())
-            .filter(|i| jobs[*i].slot <= slot && world.jobs[*i].ended.is_none())
-            .collect();
+        let mut there: Vec<usize> =
+            (0..jobs.len()).filter(|i| jobs[*i].slot <= slot && world.jobs[*i].ended.is_none()).collect();
         there.sort_by_key(|i| ties[*i]);
         world.there = there;
         world.slot(baseline);
@@ -148,7 +147,8 @@ impl World<'_> {
         loop {
             let share = |i: usize| {
                 let job = &self.jobs[i];
-                let of = |r: usize| u64::from(job.workers) * job.worker[r] + u64::from(job.servers) * SERVER[r];
+                let of =
+                    |r: usize| u64::from(job.workers) * job.worker[r] + u64::from(job.servers) * SERVER[r];
                 (of(0).max(of(1)) as f64) / all
             };
             let open = self.there.iter().filter(|i| self.jobs[**i].workers < MOST);
@@ -185,9 +185,8 @@ impl World<'_> {
                 let bundle = self.jobs[i].bundle();
                 (0..2).map(|r| free[r] * bundle[r] as f64).sum::<f64>()
             };
-            let work = |i: usize| {
-                self.jobs[i].bundle().iter().sum::<u64>() as f64 * self.jobs[i].fraction_left()
-            };
+            let work =
+                |i: usize| self.jobs[i].bundle().iter().sum::<u64>() as f64 * self.jobs[i].fraction_left();
             let mean = |of: &dyn Fn(usize) -> f64| self.there.iter().map(|i| of(*i)).sum::<f64>();
             let weight = mean(&align) / mean(&work);
             if weight.is_nan() || weight == 0.0 {
@@ -221,7 +220,10 @@ impl World<'_> {
         let mut open = self.there.clone();
         while !open.is_empty() {
             let best = |a: &&usize, b: &&usize| {
-                self.gain(**a).1.total_cmp(&self.gain(**b).1).then(Reverse(self.ties[**a]).cmp(&Reverse(self.ties[**b])))
+                self.gain(**a)
+                    .1
+                    .total_cmp(&self.gain(**b).1)
+                    .then(Reverse(self.ties[**a]).cmp(&Reverse(self.ties[**b])))
             };
             let i = *open.iter().max_by(best).expect("some are open");
             let (server, gain) = self.gain(i);

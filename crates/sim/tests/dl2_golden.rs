@@ -31,9 +31,8 @@ impl Table {
         let mut reader = csv::Reader::from_path(path).expect("the public file is there");
         let names = reader.headers().expect("it has a header").clone();
         let rows: Vec<csv::StringRecord> = reader.records().map(|row| row.expect("a row")).collect();
-        let column = |(i, name): (usize, &str)| {
-            (name.to_owned(), rows.iter().map(|row| row[i].to_owned()).collect())
-        };
+        let column =
+            |(i, name): (usize, &str)| (name.to_owned(), rows.iter().map(|row| row[i].to_owned()).collect());
         Self(names.iter().enumerate().map(column).collect())
     }
 
@@ -44,7 +43,8 @@ impl Table {
 
 fn jobs(table: &Table) -> Vec<ServerJob> {
     let model = |name: &String| server_models().position(|(known, _)| known == name).expect("a known model");
-    let columns = table.0["model"].iter().zip(table.numbers("arrival_ts")).zip(table.numbers("num_epochs_real"));
+    let columns =
+        table.0["model"].iter().zip(table.numbers("arrival_ts")).zip(table.numbers("num_epochs_real"));
     columns.map(|((name, slot), units)| ServerJob { model: model(name), slot: slot as u64, units }).collect()
 }
 
@@ -61,9 +61,8 @@ fn run(policy: &str, parameters: &str, nodes: u32, workload: Workload) -> Vec<f6
         seed: Seed(0),
     };
     let finished = simulate(setup, policy, &mut Nothing, |_, _| ()).expect("the run begins");
-    let slots = |row: &JobRow| {
-        row.ended.expect("it ended").since(row.submitted).as_secs_f64() / SLOT_S as f64
-    };
+    let slots =
+        |row: &JobRow| row.ended.expect("it ended").since(row.submitted).as_secs_f64() / SLOT_S as f64;
     finished.metrics.rows().map(slots).collect()
 }
 
@@ -72,13 +71,7 @@ const CASES: [(&str, Baseline, &str, &str, usize); 5] = [
     ("DRF", Baseline::Drf, "slot-drf", "misfit = 'stop'", 60),
     ("FIFO", Baseline::Fifo, "slot-fifo", "misfit = 'stop'", 58),
     ("SRTF", Baseline::Srtf, "slot-srtf", "misfit = 'stop'\nby = 'fraction'", 58),
-    (
-        "Tetris",
-        Baseline::Tetris,
-        "slot-tetris",
-        "misfit = 'stop'\nby = 'fraction'\nwork = 'most_first'",
-        10,
-    ),
+    ("Tetris", Baseline::Tetris, "slot-tetris", "misfit = 'stop'\nby = 'fraction'\nwork = 'most_first'", 10),
     ("Optimus", Baseline::Optimus, "optimus", AS_CODED, 59),
 ];
 

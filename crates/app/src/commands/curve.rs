@@ -11,7 +11,7 @@ use trainyard_sim::workload::Done;
 use super::compare::say_findings;
 use super::{Ending, Output, print, say};
 use crate::config::ArgumentError;
-use crate::experiment::{CurveAnswer, fit_curve, write_text};
+use crate::experiment::{CurveAnswer, fit_curve, make_folder, write_text};
 use crate::failure::Failure;
 use crate::render::{curve_page, curve_text};
 
@@ -80,7 +80,7 @@ enum Known {
 pub(super) fn perform(command: &CurveCommand, output: Output) -> Result<Ending, Failure> {
     let CurveCommand::Fit(given) = command;
     if !(given.decay > 0.0 && given.decay <= 1.0) {
-        return Err(ArgumentError::Decay { value: given.decay }.into());
+        return Err(ArgumentError::Decay { value: given.decay.to_string() }.into());
     }
     let names = LogNames { loss: given.loss.clone(), iteration: given.iteration.clone() };
     let log = curves::read(&given.file, &names)?;
@@ -113,6 +113,7 @@ pub(super) fn perform(command: &CurveCommand, output: Output) -> Result<Ending, 
     }
     print(output, &answers, |answers: &Vec<CurveAnswer>| curve_text(answers))?;
     if let Some(out) = &given.out {
+        make_folder(out)?;
         let page = out.join("report.html");
         write_text(&page, &curve_page(&given.file, &answers, &log.report))?;
         say(&format!("The page is {}.", page.display()));

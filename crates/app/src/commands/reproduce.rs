@@ -9,7 +9,7 @@ use trainyard_sched::model::Seed;
 use super::whatif::progress_bar;
 use super::{Ending, Output, print, say};
 use crate::config::{ArgumentError, Threads};
-use crate::experiment::{pool, write_json, write_text};
+use crate::experiment::{make_folder, pool, write_json, write_text};
 use crate::failure::Failure;
 use crate::render::{reproduction_page, reproduction_text};
 use crate::reproduce::{Effort, PAPERS, Paper, Progress, Row};
@@ -52,6 +52,7 @@ pub(super) fn perform(given: &ReproduceArguments, output: Output) -> Result<Endi
     let paper = find(name)?;
     let seeds = given.seeds.map(|seeds| seeds as usize);
     let effort = Effort { seed: Seed(given.seed), seeds, quick: given.quick };
+    make_folder(&given.out)?;
     let bar = progress_bar();
     bar.set_length(0);
     let (expect, done) = (|more| bar.inc_length(more), || bar.inc(1));

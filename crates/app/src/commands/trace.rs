@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use trainyard_sched::model::{MoveCost, Seed, Tenants};
 use trainyard_sim::cluster;
-use trainyard_sim::generate::{Load, Parameters, ServerSpeeds, generate};
+use trainyard_sim::generate::{Load, Parameters, generate};
 use trainyard_sim::trace::{Declaring, Options, write_csv};
 use trainyard_sim::workload::Workload;
 
@@ -80,13 +80,13 @@ pub(super) struct InspectArguments {
 /// Makes or looks at traces.
 pub(super) fn perform(command: &TraceCommand, output: Output) -> Result<Ending, Failure> {
     match command {
-        TraceCommand::Generate(given) => make(given),
+        TraceCommand::Generate(given) => make(given, output),
         TraceCommand::Import(given) => import(given, output),
         TraceCommand::Inspect(given) => inspect(given, output),
     }
 }
 
-fn make(given: &GenerateArguments) -> Result<Ending, Failure> {
+fn make(given: &GenerateArguments, output: Output) -> Result<Ending, Failure> {
     let cluster = given.cluster.as_deref().map(cluster::load).transpose()?;
     let gpus = cluster.map_or(0, |file| file.cluster.gpu_count());
     let parameters = Parameters {
@@ -98,10 +98,13 @@ fn make(given: &GenerateArguments) -> Result<Ending, Failure> {
         tenants: Tenants::default(),
         declared: Declaring::Exact,
         move_cost: MoveCost::default(),
-        server_speeds: ServerSpeeds::default(),
+        ..Parameters::default()
     };
     let workload = generate(&parameters)?;
     write(&workload, &given.out)?;
+    if output == Output::Json && given.out != Path::new(PIPE) {
+        print(output, &Inspection::of(workload), inspection_text)?;
+    }
     Ok(Ending::Done)
 }
 

@@ -12,7 +12,7 @@ use crate::config::{
     parse_policy,
 };
 use crate::experiment::whatif::{Answer, Goal, Question, answer};
-use crate::experiment::{pool, write_json, write_text};
+use crate::experiment::{make_folder, pool, write_json, write_text};
 use crate::failure::Failure;
 use crate::render::{whatif_page, whatif_sentences, whatif_text};
 
@@ -107,6 +107,7 @@ fn gpu_speed(value: &str) -> Result<(String, f64), ArgumentError> {
 /// Answers the question.
 pub(super) fn perform(given: &WhatIfArguments, output: Output) -> Result<Ending, Failure> {
     let question = question(given)?;
+    make_folder(&given.out)?;
     let bar = progress_bar();
     let found = pool(given.threads)?
         .install(|| answer(&question, |runs| bar.set_length(runs as u64), &|| bar.inc(1)));
@@ -114,7 +115,6 @@ pub(super) fn perform(given: &WhatIfArguments, output: Output) -> Result<Ending,
     let (mut found, inputs) = found?;
     found.sentences = whatif_sentences(&found);
     inputs.reports().for_each(say_findings);
-    std::fs::create_dir_all(&given.out).map_err(Failure::file("make the folder", &given.out))?;
     write_json(&given.out.join(ANSWER), &found)?;
     write_text(&given.out.join(REPORT), &whatif_page(&inputs, &found))?;
     print(output, &found, whatif_text)?;

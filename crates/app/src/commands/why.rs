@@ -17,7 +17,7 @@ use super::{Ending, Output, print};
 use crate::config::span;
 use crate::experiment::Recording;
 use crate::failure::Failure;
-use crate::render::{Answer, Called, Outlooked, Said, Stands, WHY_SCHEMA, why_text};
+use crate::render::{Answer, Called, Outlooked, Said, Stands, WHY_SCHEMA, node_name, why_text};
 
 /// Names that are shown when one is not known.
 const MOST_NAMES: usize = 3;
@@ -295,11 +295,13 @@ impl Retold {
         if view.held.is_none() {
             return Stands::Waits { arrived, since: view.served.changed, waited, attempts };
         }
+        let (nodes, cluster) = (view.held.nodes(), self.moment.state.cluster());
         Stands::Runs {
             arrived,
             since: view.served.changed,
             phase: view.phase,
-            nodes: view.held.nodes().iter().map(|node| node.0).collect(),
+            node_names: nodes.iter().map(|node| node_name(cluster.node(*node))).collect(),
+            nodes: nodes.iter().map(|node| node.0).collect(),
             gpus: view.held.gpu_milli() as f64 / 1e3,
             waited,
             attempts,

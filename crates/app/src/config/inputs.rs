@@ -337,6 +337,10 @@ impl Jobs<'_> {
             let given = toml::to_string(&unread).unwrap_or_default().trim().replace('\n', ", ");
             return Err(ArgumentError::NothingToRead { given }.into());
         }
+        let window = [("--from", self.given.from), ("--until", self.given.until)];
+        if let Some((given, _)) = window.into_iter().find(|(_, given)| given.is_some()) {
+            return Err(ArgumentError::NothingToRead { given: given.to_owned() }.into());
+        }
         let load = match self.given.load {
             Some(LoadWord::Fraction(fraction)) => Some(Load { fraction, gpus: self.gpus }),
             _ => None,

@@ -95,7 +95,7 @@ pub(crate) enum ArgumentError {
     #[error("--decay: {value} is no weight; give a number above 0 and up to 1")]
     Decay {
         /// What was given.
-        value: f64,
+        value: String,
     },
     /// A curve that the log does not have.
     #[error("--curve: the log has no curve `{name}`; {hint}")]

@@ -107,7 +107,7 @@ pub(crate) struct LookingBack {
 pub(crate) struct Drawn {
     /// Points of the log.
     pub(crate) log: Vec<(f64, f64)>,
-    /// What is expected, from before the end on.
+    /// What is expected from the end on.
     pub(crate) expected: Vec<(f64, f64)>,
     /// What was expected ten points before each.
     pub(crate) foretold: Vec<(f64, f64)>,
@@ -126,7 +126,8 @@ pub(crate) fn fit_curve(
     let expected = history.expected();
     let fit = history.fit().copied();
     // Histories keep scores as losses; people want their own numbers back.
-    let shown = |loss: f64| if declared.better == trainyard_sched::model::Better::Higher { -loss } else { loss };
+    let shown =
+        |loss: f64| if declared.better == trainyard_sched::model::Better::Higher { -loss } else { loss };
     let ahead = |by: f64| {
         let iteration = latest.iteration + by;
         let loss = shown(expected.as_ref()?.loss(iteration));
@@ -176,9 +177,12 @@ fn fitted(fit: &Fit) -> Fitted {
         Curve::Sublinear { a, b, c, d } => {
             format!("1 / ({} k^2 + {} k + {}) {}", digits(a), digits(b), digits(c), added(d))
         }
-        Curve::Geometric { amplitude, mu, c } => format!("{} * {}^k {}", digits(amplitude), digits(mu), added(c)),
+        Curve::Geometric { amplitude, mu, c } => {
+            format!("{} * {}^k {}", digits(amplitude), digits(mu), added(c))
+        }
     };
-    let from = if fit.origin == 0.0 { String::new() } else { format!(", k counted from {}", digits(fit.origin)) };
+    let from =
+        if fit.origin == 0.0 { String::new() } else { format!(", k counted from {}", digits(fit.origin)) };
     Fitted {
         family: fit.family(),
         formula: formula + &from,
@@ -214,7 +218,11 @@ fn flattens(history: &LossHistory, latest: f64) -> Option<Flattens> {
     Some(Flattens { iteration, deviation: None })
 }
 
-fn look_back(foretold: &[(f64, f64)], recording: &Recording, shown: impl Fn(f64) -> f64) -> Option<LookingBack> {
+fn look_back(
+    foretold: &[(f64, f64)],
+    recording: &Recording,
+    shown: impl Fn(f64) -> f64,
+) -> Option<LookingBack> {
     let error = |(k, expected): &(f64, f64)| {
         let came = recording.loss(*k);
         ((shown(*expected) - came) / came).abs()
@@ -222,7 +230,11 @@ fn look_back(foretold: &[(f64, f64)], recording: &Recording, shown: impl Fn(f64)
     let errors: Vec<f64> = foretold.iter().map(error).filter(|error| error.is_finite()).collect();
     let worst_error = errors.iter().copied().fold(0.0, f64::max);
     let looks = errors.len();
-    (looks > 0).then(|| LookingBack { mean_error: errors.iter().sum::<f64>() / looks as f64, worst_error, looks })
+    (looks > 0).then(|| LookingBack {
+        mean_error: errors.iter().sum::<f64>() / looks as f64,
+        worst_error,
+        looks,
+    })
 }
 
 fn draw(
@@ -231,9 +243,8 @@ fn draw(
     foretold: &[(f64, f64)],
     shown: impl Fn(f64) -> f64,
 ) -> Drawn {
-    let latest = points[points.len() - 1].iteration;
-    let begin = points[points.len() / 2].iteration;
-    let end = latest + (0.25 * latest).max(AHEAD[1]);
+    let begin = points[points.len() - 1].iteration;
+    let end = begin + (0.25 * begin).max(AHEAD[1]);
     let at = |i: usize| begin + (end - begin) * i as f64 / DRAWN as f64;
     let curve = expected.map(|expected| (0..=DRAWN).map(|i| (at(i), shown(expected.loss(at(i))))).collect());
     Drawn {
@@ -259,7 +270,8 @@ mod tests {
     use super::*;
 
     fn recorded(curve: Curve, count: u32) -> Recording {
-        let point = |k: u32| LossPoint { iteration: f64::from(k), loss: curve.loss(f64::from(k)), accuracy: None };
+        let point =
+            |k: u32| LossPoint { iteration: f64::from(k), loss: curve.loss(f64::from(k)), accuracy: None };
         Recording::new((0..=count).map(point).collect()).expect("there are points")
     }
 
@@ -282,7 +294,11 @@ mod tests {
     #[test]
     fn a_score_is_told_as_a_score() {
         let falling = Curve::Sublinear { a: 0.0, b: 0.2, c: 1.25, d: 0.1 };
-        let points = (0..60).map(f64::from).map(|k| LossPoint { iteration: k, loss: 1.0 - falling.loss(k), accuracy: None });
+        let points = (0..60).map(f64::from).map(|k| LossPoint {
+            iteration: k,
+            loss: 1.0 - falling.loss(k),
+            accuracy: None,
+        });
         let recording = Recording::new(points.collect()).unwrap();
         let declared = DeclaredLoss { better: Better::Higher, ..DeclaredLoss::default() };
         let answer = fit_curve("acc", &recording, &declared, &Fitting::default());

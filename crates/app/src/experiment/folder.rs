@@ -37,8 +37,8 @@ const COLUMNS: [&str; 19] = [
 /// Further columns, where jobs reported losses: seconds from arrival until so much of the loss reduction was done.
 const QUALITY_COLUMNS: [(&str, f64); 3] = [("to_90_s", 0.1), ("to_95_s", 0.05), ("to_99_s", 0.01)];
 
-/// Makes the folder.
-pub(super) fn prepare(folder: &Path) -> Result<(), Failure> {
+/// Makes the folder, if it is not there. Called before the work, so that nothing is done in vain.
+pub(crate) fn make_folder(folder: &Path) -> Result<(), Failure> {
     std::fs::create_dir_all(folder).map_err(Failure::file("make the folder", folder))
 }
 

@@ -23,7 +23,7 @@ use trainyard_sim::simulate::simulate;
 use crate::config::{Ended, Inputs, PolicyChoice, RunFile};
 use crate::failure::Failure;
 pub(crate) use curve::{CurveAnswer, fit_curve};
-pub(crate) use folder::{write_json, write_text};
+pub(crate) use folder::{make_folder, write_json, write_text};
 use journal::JournalFile;
 pub(crate) use recording::{Journal, Recording, RecordingError};
 pub(crate) use replicates::pool;
@@ -88,7 +88,7 @@ pub(crate) fn perform(
     let (timed, times) = Stopwatch::around(policy.build()?);
     let setup = inputs.setup();
     let head = head(inputs, policy);
-    folder::prepare(leave.folder)?;
+    make_folder(leave.folder)?;
     let journal = leave.journal.then(|| JournalFile::create(leave.folder, &head)).transpose()?;
     let details = leave.details.then(|| Details::new(&inputs.cluster, &inputs.tenants));
     let mut followers = Followers { journal, details };

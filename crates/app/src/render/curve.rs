@@ -63,9 +63,14 @@ fn said(answer: &CurveAnswer) -> Vec<(&'static str, String)> {
     match &answer.fit {
         Some(fit) => {
             said.push(("family", family(fit.family).to_owned()));
-            said.push(("curve fitted", format!("{}; it leaves {} unexplained", fit.formula, number(fit.residual))));
+            said.push((
+                "curve fitted",
+                format!("{}; it leaves {} unexplained", fit.formula, number(fit.residual)),
+            ));
         }
-        None => said.push(("curve fitted", "none; expected is that changes go on shrinking as lately".to_owned())),
+        None => {
+            said.push(("curve fitted", "none; expected is that changes go on shrinking as lately".to_owned()))
+        }
     }
     for ahead in &answer.ahead {
         let loss = give_or_take(ahead.loss, ahead.deviation);
@@ -77,7 +82,10 @@ fn said(answer: &CurveAnswer) -> Vec<(&'static str, String)> {
     let flattens = answer.flattens.map_or_else(
         || "not within a thousand times what there is".to_owned(),
         |flat| {
-            format!("at iteration {}, when 99 % of what can be gained is gained", give_or_take(flat.iteration, flat.deviation))
+            format!(
+                "at iteration {}, when 99 % of what can be gained is gained",
+                give_or_take(flat.iteration, flat.deviation)
+            )
         },
     );
     said.push(("flattens", flattens));
@@ -99,7 +107,9 @@ fn said(answer: &CurveAnswer) -> Vec<(&'static str, String)> {
 /// What stands out.
 fn odd(health: LossHealth) -> impl Iterator<Item = String> {
     [
-        health.direction_suspicious.then(|| "it has only got worse; is lower or higher better? See --better".to_owned()),
+        health
+            .direction_suspicious
+            .then(|| "it has only got worse; is lower or higher better? See --better".to_owned()),
         (health.diverging && !health.direction_suspicious).then(|| "it gets worse steadily".to_owned()),
         health.flat.then(|| "it does not change any more".to_owned()),
     ]
@@ -111,7 +121,8 @@ fn odd(health: LossHealth) -> impl Iterator<Item = String> {
 pub(crate) fn curve_page(file: &Path, answers: &[CurveAnswer], report: &ImportReport) -> String {
     let name = file.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
     let foretold = answers.iter().filter_map(|answer| answer.looking_back).map(|back| back.mean_error);
-    let worst = foretold.fold(None, |most: Option<f64>, error| Some(most.map_or(error, |most| most.max(error))));
+    let worst =
+        foretold.fold(None, |most: Option<f64>, error| Some(most.map_or(error, |most| most.max(error))));
     let in_short = worst.map_or_else(
         || "There are too few points to say how well the curve is foretold.".to_owned(),
         |worst| format!("Ten points ahead the loss is foretold to within {:.1} % on average.", worst * 100.0),
@@ -139,11 +150,13 @@ fn section(answer: &CurveAnswer) -> Markup {
 
 fn figure(title: &str, answer: &CurveAnswer) -> Markup {
     let drawn = &answer.drawn;
-    let named = [("log", &drawn.log), ("expected", &drawn.expected), ("expected ten points before", &drawn.foretold)];
+    let named =
+        [("log", &drawn.log), ("expected", &drawn.expected), ("expected ten points before", &drawn.foretold)];
     let all = named.iter().flat_map(|(_, points)| points.iter());
     let start = [answer.first.loss, answer.latest.loss];
     let (low, high) = (start[0].min(start[1]), start[0].max(start[1]));
-    let (low, high) = all.clone().fold((low, high), |(low, high), (_, loss)| (low.min(*loss), high.max(*loss)));
+    let (low, high) =
+        all.clone().fold((low, high), |(low, high), (_, loss)| (low.min(*loss), high.max(*loss)));
     let last = all.map(|(k, _)| *k).fold(1.0, f64::max);
     let (x, y) = (Axis::counts(last, "iterations"), Axis::numbers(low, high, "loss"));
     let curves: Vec<Curve<'_>> = named
@@ -151,7 +164,8 @@ fn figure(title: &str, answer: &CurveAnswer) -> Markup {
         .enumerate()
         .map(|(series, (name, points))| Curve { name, series, points, steps: false })
         .collect();
-    let alternative = format!("Loss over {last:.0} iterations, from {} to {}.", number(start[0]), number(start[1]));
+    let alternative =
+        format!("Loss over {last:.0} iterations, from {} to {}.", number(start[0]), number(start[1]));
     let names: Vec<String> = named.iter().map(|(name, _)| (*name).to_owned()).collect();
     let reading = "Beyond the end of the log only what is expected is drawn.";
     html! { (legend(&names)) (lines(&Figure { title, reading, alternative }, &x, &y, &curves)) }

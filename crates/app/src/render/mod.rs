@@ -31,4 +31,4 @@ pub(crate) use whatif::whatif_text;
 pub(crate) use whatif_page::whatif_page;
 pub(crate) use whatif_sentences::whatif_sentences;
 pub(crate) use why::{Answer, Called, Outlooked, Said, Stands, WHY_SCHEMA, why_text};
-pub(crate) use words::short_value;
+pub(crate) use words::{node_name, short_value};

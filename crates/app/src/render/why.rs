@@ -62,6 +62,7 @@ pub(crate) enum Stands {
         since: Time,
         phase: Phase,
         nodes: Vec<u32>,
+        node_names: Vec<String>,
         gpus: f64,
         waited: Span,
         attempts: u32,
@@ -161,8 +162,7 @@ fn headline(answer: &Answer) -> String {
             "job {name}{of}{gpus}: waits at {at}{moment}, {waited} so far; submitted at {arrived}, waiting since {since}, {}\n",
             times(*attempts)
         ),
-        Stands::Runs { arrived, since, phase, nodes, gpus, waited, attempts, left, verdict } => {
-            let nodes: Vec<String> = nodes.iter().map(|node| format!("n{node}")).collect();
+        Stands::Runs { arrived, since, phase, node_names, gpus, waited, attempts, left, verdict, .. } => {
             let doing = match phase {
                 Phase::Starting => "loads",
                 Phase::Stopping => "is told to stop and saves",
@@ -173,7 +173,7 @@ fn headline(answer: &Answer) -> String {
             format!(
                 "job {name}{of}: {doing} at {at} on {gpus} GPUs of {} since {since}\n  submitted at {arrived}, waited \
                  {waited}, {}; {left}\n  {}: {}\n",
-                nodes.join(", "),
+                node_names.join(", "),
                 times(*attempts),
                 answer.policy,
                 verdict.reason().told(&answer.names)

@@ -6,6 +6,7 @@
 mod optimus;
 mod plot;
 mod row;
+mod slaq;
 
 use trainyard_sched::model::Seed;
 
@@ -27,7 +28,7 @@ pub(crate) struct Paper {
 }
 
 /// All of them.
-pub(crate) const PAPERS: &[&Paper] = &[&optimus::PAPER];
+pub(crate) const PAPERS: &[&Paper] = &[&slaq::PAPER, &optimus::PAPER];
 
 /// How much is to be done.
 #[derive(Clone, Copy, Debug)]

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::model::{
-    Allocation, DataParallel, GPU, Job, JobId, NodeId, Placement, PriorityClass, Resources,
-    SERVER_TASK, TaskId, Time, WORKER_TASK,
+    Allocation, DataParallel, GPU, Job, JobId, NodeId, Placement, PriorityClass, Resources, SERVER_TASK,
+    TaskId, Time, WORKER_TASK,
 };
 use crate::place::{Ask, Board, NoRoom, Rule, no_room};
 use crate::rank::Shape;
@@ -194,7 +194,8 @@ impl<'a> Slate<'a> {
 
     /// The positions of the jobs that may be given something: by class, then by a key of position and view, then by number.
     pub fn in_order<K: Ord>(&self, key: impl Fn(usize, &JobView) -> K) -> Vec<usize> {
-        let open = self.lines.iter().zip(self.seen.jobs()).enumerate().filter(|(_, (line, _))| !line.is_bound);
+        let open =
+            self.lines.iter().zip(self.seen.jobs()).enumerate().filter(|(_, (line, _))| !line.is_bound);
         let mut order: Vec<_> =
             open.map(|(i, (line, view))| (Reverse(line.job.goals.class), key(i, view), i)).collect();
         order.sort_unstable();

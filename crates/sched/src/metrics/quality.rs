@@ -15,13 +15,13 @@ use crate::control::{Action, Batch, Event, Log, Step};
 use crate::model::{Attempt, Better, JobId, Span, Time};
 
 /// Points kept of a course.
-pub const MOST_POINTS: usize = 2048;
+pub(super) const MOST_POINTS: usize = 2048;
 
 /// With so many jobs that learn, not all points are kept of those that have ended.
-pub const MANY_JOBS: usize = 1000;
+pub(super) const MANY_JOBS: usize = 1000;
 
 /// Points that are kept then.
-pub const FEW_POINTS: usize = 64;
+pub(super) const FEW_POINTS: usize = 64;
 
 /// With fewer jobs at a time shares by loss are not counted.
 const FEWEST_JOBS: usize = 4;

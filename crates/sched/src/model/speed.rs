@@ -127,7 +127,8 @@ mod tests {
         let table = SpeedTable::new(3, 2, |w, p| f64::from(10 * p + w));
         assert_eq!(table.largest(), (3, 2));
         let speed = SpeedFunction::Measured(Arc::new(table));
-        let cases = [((1, 1), 11.0), ((3, 1), 13.0), ((2, 2), 22.0), ((9, 9), 23.0), ((2, 0), 0.0), ((0, 2), 0.0)];
+        let cases =
+            [((1, 1), 11.0), ((3, 1), 13.0), ((2, 2), 22.0), ((9, 9), 23.0), ((2, 0), 0.0), ((0, 2), 0.0)];
         for ((workers, servers), expected) in cases {
             assert_eq!(speed.iterations_per_s(workers, servers), expected, "{workers} {servers}");
         }

@@ -21,6 +21,7 @@ pub const ALL: &[&Entry] = &[
     &sharing::FAIR,
     &sharing::DRF,
     &slaq::SLAQ,
+    &slaq::SLAQ_TAIL,
     &srtf::SRTF,
     &srtf::SJF,
     &tetris::ENTRY,

@@ -142,7 +142,7 @@ impl Log {
                 known: LOSSES.join(", "),
             });
         }
-        let names = self.names(asked, has, "lines of text")?;
+        let names = self.names(asked, has, "")?;
         while let Some(line) = lines.next()? {
             let at = line.number;
             match line.text() {
@@ -172,10 +172,15 @@ impl Log {
         has: impl Fn(&str) -> bool,
         found: &str,
     ) -> Result<Names, CurvesError> {
-        let missing = |name: &str| CurvesError::NoSuchName {
+        let missing = |name: &str| {
+            CurvesError::NoSuchName {
             file: self.file.clone(),
             name: shortened(name, 60),
-            hint: format!("it has {}; {}", shortened(found, 200), nearest(name, found.split(", "))),
+            hint: match found {
+                "" => "a name is looked for as a whole word with a number behind it, in the beginning of the file".into(),
+                _ => format!("it has {}; {}", shortened(found, 200), nearest(name, found.split(", "))),
+            },
+        }
         };
         let chosen = |asked: &Option<String>, known: &[&str]| match asked {
             Some(name) if has(name) => Ok(Some(name.clone())),
@@ -328,6 +333,7 @@ mod tests {
         let asked = LogNames { loss: Some("los".to_owned()), ..LogNames::default() };
         let error = told("iteration,loss\n1,2\n", &asked);
         assert!(error.starts_with("l: nothing in it is called `los`"), "{error}");
+        assert!(told("step 1: loss 2\n", &asked).contains("a whole word with a number behind it"));
         let asked = LogNames { iteration: Some("itertion".to_owned()), ..LogNames::default() };
         let error = told("iteration,loss\n1,2\n", &asked);
         assert!(error.contains("`itertion`") && error.contains("did you mean `iteration`?"), "{error}");

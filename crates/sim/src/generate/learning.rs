@@ -122,13 +122,13 @@ impl Learning {
     }
 
     fn job(&self, i: u32, tenant: TenantId, submitted: Time, truth: &Truth) -> Job {
-        let curve = truth.loss.as_ref().and_then(|loss| formula(&loss.course));
+        let curve = truth.loss.as_ref().and_then(|loss| loss.course.formula());
         let convergence = curve.map(|curve| match curve {
             Curve::Geometric { .. } => Convergence::Linear,
             Curve::Sublinear { .. } => Convergence::Sublinear,
         });
         let speed = match &truth.speed {
-            Speed::Function(function) if self.declares.speed => Some(function),
+            Speed::Function(function) if self.declares.speed => Some(function.clone()),
             _ => None,
         };
         let curve = curve.filter(|_| self.declares.curve);
@@ -142,7 +142,7 @@ impl Learning {
             wanted: Wanted::default(),
             goals: Goals::default(),
             declared: Declared {
-                speed: speed.cloned(),
+                speed,
                 loss: DeclaredLoss { convergence, curve, ..DeclaredLoss::default() },
                 ..Declared::default()
             },
@@ -159,14 +159,6 @@ fn curve(is_geometric: bool, k95: f64) -> Curve {
     // a + b is 19 at k95, so that 1 / (19 + 1) is left.
     let half = (1.0 / NEARLY - 1.0) / 2.0;
     Curve::Sublinear { a: half / (k95 * k95), b: half / k95, c: 1.0, d: 0.0 }
-}
-
-/// The curve of a loss that follows one.
-const fn formula(course: &Course) -> Option<Curve> {
-    match course {
-        Course::Formula(curve) => Some(*curve),
-        Course::Recorded(_) => None,
-    }
 }
 
 #[cfg(test)]
@@ -217,11 +209,11 @@ mod tests {
         let scaled = draw(&Learning { scales, ..Learning::default() });
         for (((a, x), (b, y)), (_, z)) in silent.jobs.iter().zip(&open.jobs).zip(&scaled.jobs) {
             assert_eq!(x, y, "what is declared changes no truth");
-            assert_eq!((&a.declared.speed, a.declared.loss.curve), (&None, None));
-            assert_eq!(b.declared.loss.curve, formula(&y.loss.as_ref().unwrap().course));
+            assert_eq!((a.declared.speed, a.declared.loss.curve), (None, None));
+            assert_eq!(b.declared.loss.curve, Some(y.loss.as_ref().unwrap().curve));
             assert_eq!((x.iterations, &x.speed), (z.iterations, &z.speed));
         }
-        let loss = |i: usize| scaled.jobs[i].1.loss.as_ref().unwrap().course.loss(0.0);
+        let loss = |i: usize| scaled.jobs[i].1.loss.as_ref().unwrap().curve.loss(0.0);
         assert!((loss(0) - 5.001).abs() < 1e-12 && (loss(1) - 1e5).abs() < 1e-6 && loss(2) == loss(0));
     }
 }

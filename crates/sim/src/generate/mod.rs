@@ -144,7 +144,9 @@ pub enum GenerateError {
         gpus: u64,
     },
     /// Days or a load for a preset that has its own arrivals.
-    #[error("preset `{preset}` has its own arrivals; leave out the days and the load, or give a number of jobs")]
+    #[error(
+        "preset `{preset}` has its own arrivals; leave out the days and the load, or give a number of jobs"
+    )]
     OwnArrivals {
         /// The preset.
         preset: &'static str,

@@ -6,6 +6,9 @@ use maud::{Markup, html};
 use super::figure::caption;
 use super::swatch;
 
+/// Names with more characters are written in several lines.
+const LONG_NAME: usize = 40;
+
 /// A table.
 pub(crate) struct Numbers {
     /// What it holds, as its caption says.
@@ -73,7 +76,7 @@ impl Numbers {
     fn draw_row(&self, row: &Row) -> Markup {
         html! {
             tr {
-                th scope="row" {
+                th.long[row.name.chars().count() > LONG_NAME] scope="row" {
                     @if let Some(series) = row.series { (swatch(series)) }
                     (row.name)
                     @if let Some(tag) = row.tag { " " span.tag.dropped { (tag) } }

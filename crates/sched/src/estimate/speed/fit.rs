@@ -150,7 +150,9 @@ mod tests {
         let asynchronous = SpeedFunction::AsynchronousServers { theta: [1.0, 0.2, 0.01, 0.02] };
         let synchronous =
             SpeedFunction::SynchronousServers { batch: 1.0, theta: [0.12, 0.42, 0.419, 0.0075, 0.003] };
-        for (family, truth) in [(SpeedFamily::Asynchronous, asynchronous), (SpeedFamily::Synchronous, synchronous)] {
+        for (family, truth) in
+            [(SpeedFamily::Asynchronous, asynchronous), (SpeedFamily::Synchronous, synchronous)]
+        {
             let least = family.least_points();
             let points = measured(&truth, &PROFILE_SIZES[..least]);
             agree(&family.fit(&points).expect("enough"), &truth);
@@ -180,7 +182,8 @@ mod tests {
         // It gets faster with every worker than any such function can: the part that does not divide would be negative.
         let point = |workers, iterations_per_s| SpeedPoint { workers, servers: 0, iterations_per_s };
         let points = [point(1, 1.0), point(2, 3.0), point(4, 9.0), point(8, 27.0)];
-        let Some(SpeedFit { function: SpeedFunction::AllReduce { theta }, spread, .. }) = fit_speed(&points, false)
+        let Some(SpeedFit { function: SpeedFunction::AllReduce { theta }, spread, .. }) =
+            fit_speed(&points, false)
         else {
             panic!("four are enough")
         };

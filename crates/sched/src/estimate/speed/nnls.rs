@@ -55,15 +55,12 @@ impl<const N: usize> NormalEquations<N> {
 
     fn scaled(&self, scale: &[f64; N]) -> Self {
         let by = |i: usize| if scale[i] > 0.0 { 1.0 / scale[i] } else { 0.0 };
-        let products =
-            std::array::from_fn(|i| std::array::from_fn(|j| self.products[i][j] * by(i) * by(j)));
+        let products = std::array::from_fn(|i| std::array::from_fn(|j| self.products[i][j] * by(i) * by(j)));
         Self { products, targets: std::array::from_fn(|i| self.targets[i] * by(i)) }
     }
 
     fn gradient(&self, x: &[f64; N]) -> [f64; N] {
-        std::array::from_fn(|i| {
-            self.targets[i] - (0..N).map(|j| self.products[i][j] * x[j]).sum::<f64>()
-        })
+        std::array::from_fn(|i| self.targets[i] - (0..N).map(|j| self.products[i][j] * x[j]).sum::<f64>())
     }
 
     /// Goes to the least squares of the passive unknowns, or as far as none of them turns negative, and on from there

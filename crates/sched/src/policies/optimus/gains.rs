@@ -48,22 +48,30 @@ pub(super) fn hand_out_units<'a>(seen: &'a Snapshot, given: &Parameters, speeds:
         if as_coded { start_apart(&mut slate, i) } else { _ = slate.give(i, Unit::Bundle) }
     }
     let ids: Vec<JobId> = slate.lines().iter().map(|line| line.job.id).collect();
+    let total = seen.cluster.total();
     let mut candidates = Vec::new();
     for i in order.iter().copied() {
         let view = seen.job(ids[i]).expect("the slate has the jobs of the snapshot");
-        let Some(shape) = slate.lines()[i].elastic().filter(|_| slate.lines()[i].runs()).copied() else { continue };
+        let Some(shape) = slate.lines()[i].elastic().filter(|_| slate.lines()[i].runs()).copied() else {
+            continue;
+        };
         match speeds.of(view, &shape, given.speeds, given.profile) {
             Known::Explore(workers, servers) => explore(&mut slate, i, workers, servers),
             Known::Function(speed) => {
-                candidates.push(Candidate::new(seen, view, i, &shape, speed, given));
+                let shares = if as_coded { [1.0; 2] } else { shares(&shape, &total) };
+                candidates.push(Candidate::new(seen, view, i, shares, speed, given));
             }
         }
     }
     let mut state = State { slate, candidates };
     let count = state.candidates.len();
-    hand_out(&mut state, count, 0.0, |state, i| state.best(i, as_coded).map(|(_, gain)| gain), |state, i| {
-        state.give(i, as_coded)
-    });
+    hand_out(
+        &mut state,
+        count,
+        0.0,
+        |state, i| state.best(i, as_coded).map(|(_, gain)| gain),
+        |state, i| state.give(i, as_coded),
+    );
     let State { mut slate, candidates } = state;
     if as_coded {
         // A worker without a server does nothing; the code lets it hold its place until the slot is over.
@@ -100,12 +108,19 @@ fn explore(slate: &mut Slate<'_>, i: usize, workers: u32, servers: u32) {
     while slate.lines()[i].workers < workers && slate.give(i, Unit::Worker) == Given::Yes {}
 }
 
+/// A worker and a server as parts of the cluster.
+fn shares(shape: &DataParallel, total: &Resources) -> [f64; 2] {
+    // What takes nothing has a share all the same, so that gains stay numbers.
+    let of = |demand: Resources| demand.dominant_share(total).max(f64::MIN_POSITIVE);
+    [of(shape.worker), of(shape.server.unwrap_or_default())]
+}
+
 impl Candidate {
     fn new(
         seen: &Snapshot,
         view: &JobView,
         line: usize,
-        shape: &DataParallel,
+        shares: [f64; 2],
         speed: SpeedFunction,
         given: &Parameters,
     ) -> Self {
@@ -120,7 +135,11 @@ impl Candidate {
             left,
             speed,
             trust: if young { given.young_factor } else { 1.0 },
-            shares: if as_coded { [1.0; 2] } else { [share(shape.worker), share(shape.server.unwrap_or_default())] },
+            shares: if as_coded {
+                [1.0; 2]
+            } else {
+                [share(shape.worker), share(shape.server.unwrap_or_default())]
+            },
         }
     }
 
@@ -197,7 +216,8 @@ impl State<'_> {
         }
         // The other one may still fit and help.
         let [worker, server] = self.gains(i, as_coded);
-        let (other, gain) = if unit == Unit::Worker { (Unit::Server, server) } else { (Unit::Worker, worker) };
+        let (other, gain) =
+            if unit == Unit::Worker { (Unit::Server, server) } else { (Unit::Worker, worker) };
         let helps = gain.is_some_and(|gain| gain > 0.0);
         if helps && self.slate.give(line, other) == Given::Yes { Offer::Taken } else { Offer::NoRoom }
     }

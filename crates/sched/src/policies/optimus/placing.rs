@@ -36,7 +36,8 @@ fn place_all<'a>(seen: &'a Snapshot, handed: &Handed<'a>, may_stay: bool) -> Sla
         rest.retain(|i| {
             let view = seen.job(slate.lines()[*i].job.id).expect("it is on the slate");
             let size = (view.target.workers(), view.target.count_of(SERVER_TASK));
-            let same = view.target.is_some() && (size == handed.sizes[*i] || slate.lines()[*i].elastic().is_none());
+            let same =
+                view.target.is_some() && (size == handed.sizes[*i] || slate.lines()[*i].elastic().is_none());
             !(same && slate.keep(*i, &view.target))
         });
     }

@@ -67,14 +67,21 @@ impl Speeds {
     }
 }
 
-fn fitted(declared: Option<&SpeedFunction>, measured: &[SpeedPoint], shape: &DataParallel, profile: usize) -> Known {
+fn fitted(
+    declared: Option<&SpeedFunction>,
+    measured: &[SpeedPoint],
+    shape: &DataParallel,
+    profile: usize,
+) -> Known {
     let with_servers = shape.server.is_some();
     let mut points = declared.map_or_else(Vec::new, |table| profiled(table, profile));
     points.retain(|point| !measured.iter().any(|own| size(own) == size(point)));
     points.extend(measured);
     match fit_speed(&points, with_servers) {
         Some(SpeedFit { function, .. }) => Known::Function(function),
-        None => next_size(measured, shape).map_or_else(|| by_division(measured), |(w, p)| Known::Explore(w, p)),
+        None => {
+            next_size(measured, shape).map_or_else(|| by_division(measured), |(w, p)| Known::Explore(w, p))
+        }
     }
 }
 
@@ -87,9 +94,15 @@ fn profiled(table: &SpeedFunction, count: usize) -> Vec<SpeedPoint> {
     let SpeedFunction::Measured(known) = table else { return Vec::new() };
     let (most_workers, most_servers) = known.largest();
     let sizes: Vec<(u32, u32)> = if count == 0 {
-        (1..=most_servers).flat_map(|servers| (1..=most_workers).map(move |workers| (workers, servers))).collect()
+        (1..=most_servers)
+            .flat_map(|servers| (1..=most_workers).map(move |workers| (workers, servers)))
+            .collect()
     } else {
-        PROFILE_SIZES.iter().take(count).map(|(w, p)| ((*w).min(most_workers), (*p).min(most_servers))).collect()
+        PROFILE_SIZES
+            .iter()
+            .take(count)
+            .map(|(w, p)| ((*w).min(most_workers), (*p).min(most_servers)))
+            .collect()
     };
     let point = |(workers, servers)| SpeedPoint {
         workers,
@@ -102,7 +115,8 @@ fn profiled(table: &SpeedFunction, count: usize) -> Vec<SpeedPoint> {
 /// The next size to measure, among those that the job can have.
 fn next_size(measured: &[SpeedPoint], shape: &DataParallel) -> Option<(u32, u32)> {
     let workers = |count: u32| count.clamp(shape.workers.min.max(1), shape.workers.max);
-    let servers = |count: u32| shape.server.map_or(0, |_| count.clamp(shape.servers.min.max(1), shape.servers.max));
+    let servers =
+        |count: u32| shape.server.map_or(0, |_| count.clamp(shape.servers.min.max(1), shape.servers.max));
     let sizes = PROFILE_SIZES.iter().map(|(w, p)| (workers(*w), servers(*p)));
     sizes.into_iter().find(|wanted| !measured.iter().any(|point| size(point) == *wanted))
 }
@@ -159,7 +173,8 @@ mod tests {
     #[test]
     fn where_sizes_are_few_work_is_taken_to_divide() {
         let narrow = DataParallel { workers: WorkerRange { min: 2, max: 3 }, ..shape(false) };
-        let points = [2, 3].map(|workers| SpeedPoint { workers, servers: 0, iterations_per_s: f64::from(workers) });
+        let points =
+            [2, 3].map(|workers| SpeedPoint { workers, servers: 0, iterations_per_s: f64::from(workers) });
         assert_eq!(fitted(None, &points[..1], &narrow, 10), Known::Explore(3, 0));
         let divided = SpeedFunction::Linear { iteration_s: 1.0 / 3.0, reference: 3 };
         assert_eq!(fitted(None, &points, &narrow, 10), Known::Function(divided));

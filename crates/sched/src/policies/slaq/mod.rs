@@ -396,6 +396,27 @@ impl Policy for Slaq {
     }
 }
 
+/// SLAQ's parameters with a floor.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+struct TailParameters(Parameters);
+
+impl Default for TailParameters {
+    fn default() -> Self {
+        Self(Parameters { floor: 0.6, ..Parameters::default() })
+    }
+}
+
+/// With a floor.
+pub(super) const SLAQ_TAIL: Entry = Entry {
+    name: "slaq-tail",
+    title: "like slaq, but every job has a part of its fair share in any case",
+    source: "Zhang et al., SoCC 2017; the floor is this project's",
+    reads_declared: true,
+    defaults: defaults::<TailParameters>,
+    build: |given| Ok(Slaq::boxed(parameters::<TailParameters>("slaq-tail", given)?.0.check("slaq-tail")?)),
+};
+
 /// As published.
 pub(super) const SLAQ: Entry = Entry {
     name: "slaq",

@@ -50,7 +50,8 @@ pub(super) fn fill(slate: &mut Slate<'_>, seen: &Snapshot, misfit: Misfit, by: B
     while let Some(first) = rest.first() {
         let first = class(slate, *first);
         let (alike, lower) = rest.split_at(rest.partition_point(|i| class(slate, *i) == first));
-        for i in alike.iter().filter(|i| !slate.lines()[**i].starts_with_a_bundle()).copied().collect::<Vec<_>>()
+        for i in
+            alike.iter().filter(|i| !slate.lines()[**i].starts_with_a_bundle()).copied().collect::<Vec<_>>()
         {
             slate.give(i, Unit::Bundle);
         }
@@ -80,10 +81,12 @@ fn fill_node(
     loop {
         let free = parts_of(slate.board().free().room(node), holds);
         let line = |i: usize| &slate.lines()[i];
-        let open = |i: &&usize| line(**i).wants_more() && (line(**i).runs() || line(**i).starts_with_a_bundle());
+        let open =
+            |i: &&usize| line(**i).wants_more() && (line(**i).runs() || line(**i).starts_with_a_bundle());
         let able = |i: &&usize| open(i) && (misfit == Misfit::Stop || slate.fits_on(**i, node, 1) == 1);
         let demand = |i: usize| line(i).elastic().map_or([0.0; 4], |shape| parts_of(bundle(shape), holds));
-        let alignment = |i: usize| demand(i).iter().zip(free).map(|(demand, free)| demand * free).sum::<f64>();
+        let alignment =
+            |i: usize| demand(i).iter().zip(free).map(|(demand, free)| demand * free).sum::<f64>();
         let size = |i: usize| demand(i).iter().sum::<f64>();
         // As coded, means are over all jobs, also those that have all they can use.
         let all: Vec<usize> = jobs.iter().filter(|i| line(**i).elastic().is_some()).copied().collect();
@@ -113,7 +116,8 @@ pub(super) fn ahead(seen: &Snapshot, job: JobId, by: By, prefers: Work) -> Ahead
     let works = works(seen, by);
     let Some(own) = seen.job(job).map(|view| Shape::of(&view.job)) else { return Ahead::default() };
     type Key = (Reverse<PriorityClass>, Reverse<u64>, crate::model::Time, JobId);
-    let alike = seen.jobs().zip(&works).filter(|(view, _)| view.target.is_none() && Shape::of(&view.job) == own);
+    let alike =
+        seen.jobs().zip(&works).filter(|(view, _)| view.target.is_none() && Shape::of(&view.job) == own);
     let keyed = alike.map(|(view, work)| {
         let (class, submitted, id) = by_arrival(view);
         (class, Reverse(ordered(signed(*work, prefers))), submitted, id)

@@ -14,8 +14,8 @@ use std::sync::Arc;
 use rand::RngExt;
 use rand_distr::{Distribution, Gamma, LogNormal, Poisson};
 use trainyard_sched::model::{
-    Cluster, DataParallel, Declared, Goals, Job, JobId, ModelId, MoveCost, Parallelism, Resources, Seed, Span,
-    SpeedFunction, Tenants, Time, Wanted, WorkerRange,
+    Cluster, DataParallel, Declared, Goals, Job, JobId, ModelId, MoveCost, Parallelism, Resources, Seed,
+    Span, SpeedFunction, Tenants, Time, Wanted, WorkerRange,
 };
 
 pub use rbf::SpeedsError;
@@ -221,7 +221,8 @@ fn arrivals(most: u32, jobs: u32, seed: Seed) -> Vec<u64> {
         })
         .collect();
     let busiest = busy.iter().copied().fold(0.0, f64::max);
-    let counts = busy.iter().map(|count| (count / busiest * f64::from(most)).ceil().min(f64::from(most)) as u32);
+    let counts =
+        busy.iter().map(|count| (count / busiest * f64::from(most)).ceil().min(f64::from(most)) as u32);
     let counts: Vec<u32> = counts.collect();
     let first = random.random_range(0..WEEK);
     let slots = (0..).flat_map(|slot: u64| {

@@ -199,8 +199,12 @@ fn between<const N: usize>(known: &[u32; N], at: u32) -> (usize, f64) {
 
 /// A row at a number of workers; runs that failed are left out.
 fn along(row: &[f64; 6], workers: u32) -> f64 {
-    let known: Vec<(f64, f64)> =
-        WORKERS.iter().zip(row).filter(|(_, speed)| **speed != FAILED).map(|(w, s)| (f64::from(*w), *s)).collect();
+    let known: Vec<(f64, f64)> = WORKERS
+        .iter()
+        .zip(row)
+        .filter(|(_, speed)| **speed != FAILED)
+        .map(|(w, s)| (f64::from(*w), *s))
+        .collect();
     let at = f64::from(workers);
     let upper = known.partition_point(|(w, _)| *w <= at).clamp(1, known.len() - 1);
     let ((w0, low), (w1, high)) = (known[upper - 1], known[upper]);

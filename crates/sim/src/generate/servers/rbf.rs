@@ -128,7 +128,11 @@ fn weights(points: &[Point]) -> Option<Vec<f64>> {
 }
 
 fn value(points: &[Point], weights: &[f64], servers: f64, workers: f64) -> f64 {
-    points.iter().zip(weights).map(|(point, weight)| weight * distance((point.0, point.1), (servers, workers))).sum()
+    points
+        .iter()
+        .zip(weights)
+        .map(|(point, weight)| weight * distance((point.0, point.1), (servers, workers)))
+        .sum()
 }
 
 #[cfg(test)]

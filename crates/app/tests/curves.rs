@@ -1,0 +1,109 @@
+//! Losses through the binary: fitted, looked at, and replayed as the truth of jobs.
+
+mod program;
+
+use std::fmt::Write as _;
+
+use program::{ends_with, scratch};
+use serde_json::Value;
+
+/// 3 x 0.97^k + 1, as a program would say it.
+fn log(count: u32) -> String {
+    (0..count).fold("starting\n".to_owned(), |mut text, k| {
+        let _ = writeln!(text, "step {k}: loss = {:.6}", 3.0 * 0.97_f64.powi(k as i32) + 1.0);
+        text
+    })
+}
+
+#[test]
+fn a_log_is_fitted_and_drawn() {
+    let place = scratch(&[("train.log", &log(80))]);
+    let fit = ["curve", "fit", "train.log", "--convergence", "linear", "--out", "page"];
+    let (text, _) = ends_with(place.path(), 0, &fit, b"");
+    assert!(text.contains("geometric") && text.contains("tends to  1.0000"), "{text}");
+    let page = std::fs::read_to_string(place.path().join("page/report.html")).unwrap();
+    assert!(page.contains("Loss curves of train.log") && page.contains("expected ten points before"));
+    let (json, _) = ends_with(place.path(), 0, &[&fit[..5], &["--output", "json"]].concat(), b"");
+    let answers: Value = serde_json::from_str(&json).unwrap();
+    let answer = &answers[0];
+    assert_eq!((&answer["schema"], &answer["points"]), (&"trainyard.curve/1".into(), &80.into()));
+    // 3 x 0.97^89 + 1 after ten more iterations.
+    let expected = 3.0 * 0.97_f64.powi(89) + 1.0;
+    let ahead = answer["ahead"][0]["loss"].as_f64().unwrap();
+    assert!((ahead - expected).abs() < 1e-4, "{ahead} against {expected}");
+    assert!(answer["looking_back"]["mean_error"].as_f64().unwrap() < 1e-4);
+}
+
+#[test]
+fn bad_lines_count_only_when_strict_and_several_curves_can_be_told_apart() {
+    let mut table = "job,iteration,loss\n".to_owned();
+    for k in 1..30 {
+        let _ = writeln!(table, "a,{k},{}\nb,{k},{}", 1.0 / f64::from(k), 5.0 + 2.0 / f64::from(k));
+    }
+    table.push_str("a,30,nan\n");
+    let place = scratch(&[("two.csv", &table)]);
+    let (json, told) = ends_with(place.path(), 0, &["curve", "fit", "two.csv", "--output", "json"], b"");
+    let answers: Value = serde_json::from_str(&json).unwrap();
+    let names: Vec<&str> =
+        answers.as_array().unwrap().iter().filter_map(|one| one["curve"].as_str()).collect();
+    assert_eq!(names, ["a", "b"]);
+    assert!(told.contains("1 row left out") && told.contains("two.csv:60"), "{told}");
+    ends_with(place.path(), 3, &["curve", "fit", "two.csv", "--strict"], b"");
+    let (text, _) = ends_with(place.path(), 0, &["curve", "fit", "two.csv", "--curve", "b"], b"");
+    assert!(text.contains("curve  b") && !text.contains("curve  a"), "{text}");
+    let (_, told) = ends_with(place.path(), 2, &["curve", "fit", "two.csv", "--curve", "c"], b"");
+    assert!(told.contains("has no curve `c`"), "{told}");
+    let (_, told) = ends_with(place.path(), 2, &["curve", "fit", "two.csv", "--decay", "0"], b"");
+    assert!(told.contains("above 0 and up to 1"), "{told}");
+}
+
+#[test]
+fn a_recorded_loss_is_what_a_job_reports() {
+    let curves = "curve,iteration,loss\nreal,0,9\nreal,10,4\nreal,20,3\n";
+    let jobs = "job_id,submit_s,duration_s,gpus,iterations,loss,convergence\nj,0,200,1,20,real,non_convex\n";
+    let place = scratch(&[("curves.csv", curves), ("jobs.csv", jobs)]);
+    let run = [
+        "run",
+        "--trace",
+        "jobs.csv",
+        "--curves",
+        "curves.csv",
+        "--cluster",
+        "1x4:v100",
+        "--report-every",
+        "50s",
+    ];
+    ends_with(place.path(), 0, &[&run[..], &["--policy", "fifo", "--out", "r"]].concat(), b"");
+    let journal = std::fs::read_to_string(place.path().join("r/journal.jsonl")).unwrap();
+    let mut losses = Vec::new();
+    for line in journal.lines() {
+        let record: Value = serde_json::from_str(line).unwrap();
+        collect(&record, &mut losses);
+    }
+    // Every iteration is reported once, as it was recorded; between 0 and 10 the loss is straight.
+    let iterations: Vec<f64> = losses.iter().map(|(k, _)| *k).collect();
+    assert_eq!(iterations, (0..=20).map(f64::from).collect::<Vec<_>>());
+    for (k, loss) in losses {
+        let recorded = if k <= 10.0 { 9.0 - 0.5 * k } else { 5.0 - 0.1 * k };
+        assert!((loss - recorded).abs() < 1e-9, "{k}: {loss}");
+    }
+    ends_with(place.path(), 0, &["replay", "r"], b"");
+    let nameless = ["run", "--trace", "jobs.csv", "--cluster", "1x4:v100", "--policy", "fifo", "--out", "s"];
+    let (_, told) = ends_with(place.path(), 2, &nameless, b"");
+    assert!(told.contains("--curves FILE"), "{told}");
+}
+
+/// All reported losses in a record, in their order.
+fn collect(value: &Value, losses: &mut Vec<(f64, f64)>) {
+    match value {
+        Value::Object(fields) => {
+            if let Some(Value::Array(points)) = fields.get("losses") {
+                let number = |point: &Value, key: &str| point[key].as_f64().unwrap();
+                losses.extend(points.iter().map(|point| (number(point, "iteration"), number(point, "loss"))));
+            }
+            fields.values().for_each(|value| collect(value, losses));
+        }
+        Value::Array(items) => items.iter().for_each(|item| collect(item, losses)),
+        _ => {}
+    }
+}
