@@ -17,6 +17,7 @@ mod quantity;
 pub mod resample;
 mod running;
 pub mod simulate;
+pub mod slotted;
 mod strangers;
 mod supplement;
 pub mod trace;

@@ -4,12 +4,10 @@
 //! are broken by addresses in memory, so not every job can be equal: each policy's test says how many are, and why.
 
 mod shared_data;
-mod slotted;
 
 use std::collections::BTreeMap;
 
 use shared_data::public;
-use slotted::Baseline;
 use trainyard_sched::control::Nothing;
 use trainyard_sched::metrics::JobRow;
 use trainyard_sched::model::{Seed, Tenants};
@@ -20,6 +18,7 @@ use trainyard_sim::generate::{
 };
 use trainyard_sim::physics::Physics;
 use trainyard_sim::simulate::{Setup, simulate};
+use trainyard_sim::slotted::{self, Baseline};
 use trainyard_sim::workload::Workload;
 
 /// Completion times that differ by less than this, in slots, are equal: the public ones have four digits.
@@ -78,10 +77,6 @@ const CASES: [(&str, Baseline, &str, &str, usize); 5] = [
 
 const AS_CODED: &str = "round_s = 1200\nmode = 'as_coded'\nspeeds = 'declared'";
 
-fn needs_gpu(model: usize) -> bool {
-    !["cnn-text-classification", "dssm"].contains(&server_models().nth(model).expect("a model").0)
-}
-
 fn equal(ours: &[f64], theirs: &[f64]) -> usize {
     assert_eq!(ours.len(), theirs.len());
     ours.iter().zip(theirs).filter(|(a, b)| (*a - *b).abs() < EQUAL).count()
@@ -106,7 +101,7 @@ fn jobs_end_as_in_the_public_code() {
         let path = runs.join(format!("contended_trace0.{public}.jct.csv"));
         let expected = Table::read(&path).numbers("jct_ts");
         let ours = run(policy, parameters, 32, server_workload(&jobs, &speeds, "job"));
-        let naive = |ties: &[usize]| slotted::run(baseline, 32, &jobs, &speeds, needs_gpu, ties);
+        let naive = |ties: &[usize]| slotted::run(baseline, 32, &jobs, &speeds, ties);
         let (twin, addressed) = (naive(&by_number), naive(&by_address));
         let found = [equal(&ours, &expected), equal(&ours, &twin), equal(&addressed, &expected)];
         let told = format!(

@@ -9,7 +9,7 @@ use trainyard_sim::backend::Options;
 use trainyard_sim::capacity::{self, Capacity, overlaid};
 use trainyard_sim::cluster::{self, ClusterFile};
 use trainyard_sim::faults::{Fault, draw_faults, read_faults};
-use trainyard_sim::generate::{GenerateError, Load, PRESETS, Parameters, generate};
+use trainyard_sim::generate::{GenerateError, Load, PRESETS, Parameters, ServerSpeeds, generate};
 use trainyard_sim::resample;
 use trainyard_sim::simulate::{Setup, natural_horizon};
 use trainyard_sim::trace::{self, Declaring};
@@ -17,7 +17,7 @@ use trainyard_sim::workload::{ImportReport, Workload};
 
 use super::run_file::{CapacityPart, ClusterPart, JobsPart, MovingPart, WorldPart};
 use super::trace_arguments::{PIPE, ReadingPart, TraceArguments};
-use super::words::{LoadWord, declaring, seconds, seed, span, span_word};
+use super::words::{LoadWord, declaring, server_speeds, seconds, seed, span, span_word};
 use super::{ArgumentError, FaultsWord, MachineChange, Stock};
 use crate::failure::Failure;
 
@@ -51,6 +51,10 @@ pub(crate) struct InputArguments {
     /// What jobs declare about their length: exact, noisy:SPREAD or absent.
     #[arg(long, value_name = "HOW", value_parser = declaring, default_value = "exact", help_heading = "Jobs")]
     pub(crate) declared: Declaring,
+    /// How fast generated jobs with parameter servers go: strong (one total batch), strong-fitted, weak (a batch for each
+    /// worker), or a file of measured speeds as of DL2, with ?failed=drop if its failed runs shall not count as speed 0.
+    #[arg(long, value_name = "WHICH|FILE", value_parser = server_speeds, default_value = "strong", help_heading = "Jobs")]
+    pub(crate) server_speeds: ServerSpeeds,
     /// The machines: words such as 16x8:v100,4x4:a100, or a file.
     #[arg(long, value_name = "WORDS|FILE", help_heading = "Cluster")]
     pub(crate) cluster: Option<String>,
@@ -89,6 +93,7 @@ impl InputArguments {
             until: None,
             reading: TraceArguments::default(),
             declared: Declaring::Exact,
+            server_speeds: ServerSpeeds::default(),
             cluster: None,
             faults: None,
             capacity: None,
@@ -349,7 +354,7 @@ impl Jobs<'_> {
             tenants,
             declared: self.given.declared,
             move_cost: self.move_cost,
-            ..Parameters::default()
+            server_speeds: self.given.server_speeds.clone(),
         };
         let parameters = if factor == 1.0 { parameters } else { parameters.times(factor)? };
         Ok(generate(&parameters)?)

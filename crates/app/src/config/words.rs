@@ -5,10 +5,11 @@ use std::str::FromStr;
 
 use trainyard_sched::model::Span;
 use trainyard_sim::faults::FaultModel;
+use trainyard_sim::generate::ServerSpeeds;
 use trainyard_sim::trace::Declaring;
 
 /// An argument that is not understood.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub(crate) enum ArgumentError {
     /// No length of time.
     #[error("`{value}` is no length of time; write a number with a unit, such as 90s, 15m, 2h or 1.5d")]
@@ -191,6 +192,19 @@ pub(crate) fn span_word(span: Span) -> String {
         Some((unit, name)) => format!("{}{name}", span.0 / (unit * 1_000_000)),
         None => format!("{}s", span.as_secs_f64()),
     }
+}
+
+/// Reads which speeds jobs with parameter servers have: a name, or a file. That the file is there is seen when it is read.
+pub(crate) fn server_speeds(value: &str) -> Result<ServerSpeeds, std::convert::Infallible> {
+    Ok(match value {
+        "strong" => ServerSpeeds::Strong,
+        "strong-fitted" => ServerSpeeds::StrongFitted,
+        "weak" => ServerSpeeds::Weak,
+        _ => {
+            let dropped = value.strip_suffix("?failed=drop");
+            ServerSpeeds::File { path: dropped.unwrap_or(value).into(), keep_failed: dropped.is_none() }
+        }
+    })
 }
 
 /// Reads a seed.

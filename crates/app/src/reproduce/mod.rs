@@ -3,6 +3,7 @@
 //! Each paper has a file or folder here which knows its workloads and how each check of the specifications is measured.
 //! All of them answer with [`Findings`]: rows, further readings and plots. How these are shown is not known here.
 
+mod optimus;
 mod plot;
 mod row;
 mod slaq;
@@ -27,7 +28,7 @@ pub(crate) struct Paper {
 }
 
 /// All of them.
-pub(crate) const PAPERS: &[&Paper] = &[&slaq::PAPER];
+pub(crate) const PAPERS: &[&Paper] = &[&slaq::PAPER, &optimus::PAPER];
 
 /// How much is to be done.
 #[derive(Clone, Copy, Debug)]

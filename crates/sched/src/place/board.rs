@@ -3,7 +3,8 @@
 //! A node's load is what is taken of its GPUs and CPUs together, in thousandths (as in the public code of DL2, where both
 //! are counted in slots). Memory and network are not part of it, as they have other units. Ties go to the lower index.
 //!
-//! Cost: the first node in order is found at once; a unit that fits nowhere is tried on each node.
+//! Cost: the first node in order is found at once. A unit that fits nowhere is tried on each node, but only once: until
+//! something is given back it will not fit.
 
 use std::collections::BTreeSet;
 
@@ -31,6 +32,8 @@ pub struct Board {
     free: FreeCapacity,
     by_load: BTreeSet<(u64, NodeId)>,
     holds: Vec<Resources>,
+    /// What fits on no node.
+    stuck: BTreeSet<(Resources, Near)>,
 }
 
 /// GPUs and CPUs together, in thousandths; what is not tracked counts for nothing.
@@ -46,6 +49,7 @@ impl Board {
             free: FreeCapacity::new(cluster),
             by_load: cluster.nodes.iter().map(|node| (0, node.id)).collect(),
             holds: cluster.nodes.iter().map(|node| node.holds).collect(),
+            stuck: BTreeSet::new(),
         }
     }
 
@@ -90,6 +94,7 @@ impl Board {
 
     /// Gives an allocation back.
     pub fn release(&mut self, allocation: &Allocation, shape: &Parallelism) {
+        self.stuck.clear();
         self.edit(&allocation.nodes(), |free| free.release(allocation, shape));
     }
 
@@ -146,11 +151,18 @@ impl Board {
         first_only: bool,
     ) -> Option<NodeId> {
         let together = parts.iter().fold(Resources::NONE, |sum, (_, demand)| sum + *demand);
+        if !first_only && self.stuck.contains(&(together, near)) {
+            return None;
+        }
         let needs_gpu = together.gpu_milli > 0;
         let nodes = self.by_load.iter().map(|(_, node)| *node);
         let mut usable = nodes.filter(|node| self.is_usable(*node, near, needs_gpu));
         let fits = |node: &NodeId| self.free.slots(*node, &together, 1) == 1;
-        if first_only { usable.next().filter(fits) } else { usable.find(fits) }
+        let found = if first_only { usable.next().filter(fits) } else { usable.find(fits) };
+        if found.is_none() && !first_only {
+            self.stuck.insert((together, near));
+        }
+        found
     }
 
     /// The least loaded nodes on which a job may be that holds nothing yet, at most so many: a list for each GPU type that

@@ -19,8 +19,8 @@ use trainyard_sched::model::{
 pub use learning::{Declares, LEAVES_AT, Learning};
 pub use presets::{PRESETS, Preset};
 pub use servers::{
-    SLOT_S, ServerJob, ServerMix, ServerSpeeds, SpeedsError, draw_server_jobs, server_cluster, server_models,
-    server_workload,
+    SLOT_S, ServerJob, ServerMix, ServerSpeeds, SpeedsError, draw_server_jobs, server_cluster,
+    server_model_needs_gpu, server_models, server_workload,
 };
 
 use crate::trace::{Declaring, SPREAD_LIMIT, declare};

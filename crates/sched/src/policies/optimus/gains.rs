@@ -1,12 +1,16 @@
 //! Who gets the next worker or server: the marginal gains of Optimus (section 4.1).
 
 use crate::decide::{Given, Misfit, Slate, Unit};
+use crate::estimate::{Expected, Milestone};
 use crate::model::{DataParallel, JobId, Resources, SpeedFunction};
 use crate::rank::{Offer, hand_out};
 use crate::view::{JobView, Phase, Snapshot};
 
 use super::speeds::{Known, Speeds};
 use super::{Mode, Parameters};
+
+/// An end of training that is farther off than so many times what was done is not believed.
+const FARTHEST: f64 = 100.0;
 
 /// What was handed out.
 pub(super) struct Handed<'a> {
@@ -44,6 +48,7 @@ pub(super) fn hand_out_units<'a>(seen: &'a Snapshot, given: &Parameters, speeds:
         if as_coded { start_apart(&mut slate, i) } else { _ = slate.give(i, Unit::Bundle) }
     }
     let ids: Vec<JobId> = slate.lines().iter().map(|line| line.job.id).collect();
+    let total = seen.cluster.total();
     let mut candidates = Vec::new();
     for i in order.iter().copied() {
         let view = seen.job(ids[i]).expect("the slate has the jobs of the snapshot");
@@ -53,7 +58,8 @@ pub(super) fn hand_out_units<'a>(seen: &'a Snapshot, given: &Parameters, speeds:
         match speeds.of(view, &shape, given.speeds, given.profile) {
             Known::Explore(workers, servers) => explore(&mut slate, i, workers, servers),
             Known::Function(speed) => {
-                candidates.push(Candidate::new(seen, view, i, &shape, speed, given));
+                let shares = if as_coded { [1.0; 2] } else { shares(&shape, &total) };
+                candidates.push(Candidate::new(seen, view, i, shares, speed, given));
             }
         }
     }
@@ -102,17 +108,24 @@ fn explore(slate: &mut Slate<'_>, i: usize, workers: u32, servers: u32) {
     while slate.lines()[i].workers < workers && slate.give(i, Unit::Worker) == Given::Yes {}
 }
 
+/// A worker and a server as parts of the cluster.
+fn shares(shape: &DataParallel, total: &Resources) -> [f64; 2] {
+    // What takes nothing has a share all the same, so that gains stay numbers.
+    let of = |demand: Resources| demand.dominant_share(total).max(f64::MIN_POSITIVE);
+    [of(shape.worker), of(shape.server.unwrap_or_default())]
+}
+
 impl Candidate {
     fn new(
         seen: &Snapshot,
         view: &JobView,
         line: usize,
-        shape: &DataParallel,
+        shares: [f64; 2],
         speed: SpeedFunction,
         given: &Parameters,
     ) -> Self {
         let done = view.iterations(seen.at);
-        let (left, total) = remaining(view, done);
+        let (left, total) = remaining(view, done, given);
         let total_room = seen.cluster.total();
         let share = |demand: Resources| demand.dominant_share(&total_room).max(f64::MIN_POSITIVE);
         let as_coded = given.mode == Mode::AsCoded;
@@ -147,13 +160,17 @@ impl Candidate {
     }
 }
 
-/// Iterations still to do and in all: as declared; else until the fitted loss has nearly reached what it tends to; else as
-/// many as were done, which is the best guess of somebody who knows nothing.
-fn remaining(view: &JobView, done: f64) -> (f64, f64) {
+/// Iterations still to do and in all: as declared; else until the fitted loss falls no more (section 3.1); else as many as
+/// were done, which is the guess of somebody who knows nothing.
+fn remaining(view: &JobView, done: f64, given: &Parameters) -> (f64, f64) {
     if let Some(total) = view.job.declared.iterations {
         return ((total - done).max(0.0), total);
     }
-    let left = done.max(1.0);
+    let as_many = done.max(1.0);
+    let slow = Milestone::Slow { fall: given.loss_fall, over: given.loss_over };
+    let fitted = view.losses.fit().map(|fit| Expected::from(*fit));
+    let end = fitted.and_then(|expected| expected.reaches(slow, done, FARTHEST * as_many));
+    let left = end.map_or(as_many, |end| end - done);
     (left, done + left)
 }
 
@@ -203,5 +220,73 @@ impl State<'_> {
             if unit == Unit::Worker { (Unit::Server, server) } else { (Unit::Worker, worker) };
         let helps = gain.is_some_and(|gain| gain > 0.0);
         if helps && self.slate.give(line, other) == Given::Yes { Offer::Taken } else { Offer::NoRoom }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::estimate::Fitting;
+    use crate::model::{
+        Convergence, Curve, Declared, DeclaredLoss, Goals, Job, LossPoint, MoveCost, Parallelism, Span, TenantId,
+        Time, Wanted,
+    };
+    use std::sync::Arc;
+
+    fn view(declared: Declared) -> JobView {
+        let job = Job {
+            id: JobId(0),
+            name: "job".into(),
+            tenant: TenantId(0),
+            model: None,
+            submitted: Time::ZERO,
+            shape: Parallelism::gang(1),
+            wanted: Wanted::default(),
+            goals: Goals::default(),
+            declared,
+            move_cost: MoveCost { save: Span::from_secs(10), load: Span::from_secs(50), ..MoveCost::default() },
+        };
+        JobView::new(Arc::new(job), Time::ZERO)
+    }
+
+    #[test]
+    fn what_is_left_is_declared_or_read_off_the_loss_or_guessed() {
+        let given = Parameters { loss_fall: 0.01, loss_over: 10.0, ..Parameters::default() };
+        let declared = Declared { iterations: Some(100.0), ..Declared::default() };
+        assert_eq!(remaining(&view(declared), 30.0, &given), (70.0, 100.0));
+        assert_eq!(remaining(&view(Declared::default()), 30.0, &given), (30.0, 60.0));
+        // 2 * 0.9^k falls by 0.01 over ten iterations when 2 * 0.9^k (0.9^-10 - 1) = 0.01, that is at k = 60.4.
+        let mut known = view(Declared::default());
+        let curve = Curve::Geometric { amplitude: 2.0, mu: 0.9, c: 0.5 };
+        let of_kind = DeclaredLoss { convergence: Some(Convergence::Linear), ..DeclaredLoss::default() };
+        for k in 0..30 {
+            let point = LossPoint { iteration: f64::from(k), loss: curve.loss(f64::from(k)), accuracy: None };
+            Arc::make_mut(&mut known.losses).report(&[point], &of_kind, Some(&Fitting::default()));
+        }
+        let (left, total) = remaining(&known, 29.0, &given);
+        let expected = (200.0 * (0.9_f64.powi(-10) - 1.0)).ln() / -(0.9_f64.ln());
+        assert!((total - expected).abs() < 1.0 && (left + 29.0 - total).abs() < 1e-9, "{total} {expected}");
+    }
+
+    #[test]
+    fn a_running_job_grows_only_if_that_pays_for_the_move() {
+        let mut running = view(Declared::default());
+        running.phase = Phase::Running;
+        running.target = crate::model::Allocation::new(vec![crate::model::Placement {
+            copy: crate::model::CopyId(0),
+            task: crate::model::WORKER_TASK,
+            node: crate::model::NodeId(0),
+            count: 2,
+            gpus: crate::model::GpuSet::whole(3),
+        }]);
+        let speed = SpeedFunction::Linear { iteration_s: 1.0, reference: 1 };
+        let of = |left| Candidate { line: 0, left, speed: speed.clone(), trust: 1.0, shares: [1.0; 2] };
+        // From 2 to 4 workers saves a quarter of the iterations; moving costs 60 seconds.
+        assert_eq!(of(239.0).worth_moving(&running, (4, 0), 1.0), (2, 0));
+        assert_eq!(of(241.0).worth_moving(&running, (4, 0), 1.0), (4, 0));
+        assert_eq!(of(241.0).worth_moving(&running, (4, 0), 2.0), (2, 0));
+        assert_eq!(of(1.0).worth_moving(&running, (1, 0), 1.0), (1, 0), "who has to give does");
+        running.phase = Phase::Waiting;
+        assert_eq!(of(1.0).worth_moving(&running, (4, 0), 1.0), (4, 0));
     }
 }

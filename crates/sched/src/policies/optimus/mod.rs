@@ -11,7 +11,8 @@
 //! from notes and from the public code (repositories pengyanghua/optimus and pengyanghua/DL2).
 //!
 //! # What it sees
-//! Declared iterations, else the loss curve as far as it was fitted. Speeds: `speeds = 'fitted'` fits functions to profile
+//! Declared iterations; else the fitted loss curve, on which training is over once it fell by no more than `loss_fall` over
+//! `loss_over` iterations; else as many iterations as were done are taken to be left. Speeds: `speeds = 'fitted'` fits functions to profile
 //! points of a declared table (`profile` of them; 0 means all) and to the job's own measurements. A job of which too
 //! little is known first runs with sizes of mixed ratios. `declared` takes what is declared as it is.
 //!
@@ -37,6 +38,7 @@ use crate::decide::{
     Ahead, Cadence, Decision, Entry, Memory, ParameterError, Policy, Verdict, ahead_by, by_arrival, defaults,
     parameters,
 };
+use crate::estimate::Fitting;
 use crate::model::{JobId, Span};
 use crate::view::Snapshot;
 
@@ -59,6 +61,8 @@ struct Parameters {
     young: f64,
     young_factor: f64,
     restart_gain: f64,
+    loss_fall: f64,
+    loss_over: f64,
 }
 
 impl Default for Parameters {
@@ -71,6 +75,8 @@ impl Default for Parameters {
             young: 0.1,
             young_factor: 0.95,
             restart_gain: 1.0,
+            loss_fall: 0.05,
+            loss_over: 10.0,
         }
     }
 }
@@ -83,7 +89,8 @@ impl Parameters {
         };
         positive("round_s", self.round_s)?;
         positive("young_factor", self.young_factor)?;
-        for (name, value) in [("young", self.young), ("restart_gain", self.restart_gain)] {
+        positive("loss_over", self.loss_over)?;
+        for (name, value) in [("young", self.young), ("restart_gain", self.restart_gain), ("loss_fall", self.loss_fall)] {
             if !(value.is_finite() && value >= 0.0) {
                 return Err(format!("{name} = {value}; give a number from 0 on"));
             }
@@ -101,6 +108,10 @@ struct Optimus {
 impl Policy for Optimus {
     fn cadence(&self) -> Cadence {
         Cadence::Rounds(Span::from_secs_f64(self.parameters.round_s))
+    }
+
+    fn fitting(&self) -> Option<Fitting> {
+        Some(Fitting::default())
     }
 
     fn decide(&mut self, seen: &Snapshot) -> Decision {

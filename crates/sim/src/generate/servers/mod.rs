@@ -130,6 +130,11 @@ pub fn server_models() -> impl Iterator<Item = (&'static str, f64)> {
     MODELS.iter().map(|model| (model.name, model.samples))
 }
 
+/// Whether the workers of a model take GPU slots, by its position.
+pub const fn server_model_needs_gpu(model: usize) -> bool {
+    MODELS[model].needs_gpu
+}
+
 /// These jobs as a workload. `speeds` has a function for each model.
 pub fn server_workload(jobs: &[ServerJob], speeds: &[SpeedFunction], name: &str) -> Workload {
     let mut tenants = Tenants::default();
@@ -257,7 +262,11 @@ pub(super) fn generate(
         truth.move_cost = parameters.move_cost;
         declare(job, parameters.declared, parameters.seed);
     }
-    report.find(Done::Assumed, format!("speeds: {}", parameters.server_speeds.words()), None);
+    let speeds = parameters.server_speeds.words();
+    if parameters.server_speeds != ServerSpeeds::default() {
+        report.source = format!("{}, speeds {speeds}", report.source);
+    }
+    report.find(Done::Assumed, format!("speeds: {speeds}"), None);
     (report.rows, report.kept) = (jobs.len() as u64, jobs.len() as u64);
     Ok(Workload { tenants, report, ..workload })
 }

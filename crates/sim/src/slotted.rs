@@ -1,13 +1,15 @@
 //! A naive slot simulator: the public code of DL2's baselines as the specification tells it (section B9, faithful mode),
-//! written apart from the policies and without the decision loop, to be held against both.
+//! written apart from the policies and without the decision loop, so that both can be held against it.
 //!
 //! Every slot all is given away anew. A unit goes to the node with the least used slots, and the first that does not fit
-//! there ends the slot. Speeds depend on numbers alone.
+//! there ends the slot. Speeds depend on numbers alone. It is slow, and knows nothing but jobs with parameter servers on
+//! nodes of 8 CPU and 8 GPU slots.
 
 use std::cmp::Reverse;
 
 use trainyard_sched::model::SpeedFunction;
-use trainyard_sim::generate::{SLOT_S, ServerJob};
+
+use crate::generate::{SLOT_S, ServerJob, server_model_needs_gpu};
 
 /// The most workers of a job, and the most servers.
 const MOST: u32 = 16;
@@ -17,11 +19,16 @@ const SERVER: [u64; 2] = [2, 0];
 
 /// One of the baselines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Baseline {
+pub enum Baseline {
+    /// Dominant resource fairness by progressive filling.
     Drf,
+    /// First in, first out.
     Fifo,
+    /// The least remaining fraction first.
     Srtf,
+    /// Alignment plus remaining work.
     Tetris,
+    /// Marginal gains in time on the true speeds.
     Optimus,
 }
 
@@ -60,25 +67,19 @@ struct World<'a> {
     there: Vec<usize>,
 }
 
-/// Completion times in slots. `ties` says for each job how early it comes among equals.
-pub(crate) fn run(
+/// Completion times in slots, by job. `ties` says for each job how early it comes among equals.
+pub fn run<'a>(
     baseline: Baseline,
     nodes: usize,
-    jobs: &[ServerJob],
-    speeds: &[SpeedFunction],
-    needs_gpu: impl Fn(usize) -> bool,
-    ties: &[usize],
+    jobs: &'a [ServerJob],
+    speeds: &'a [SpeedFunction],
+    ties: &'a [usize],
 ) -> Vec<f64> {
-    fn job<'a>(
-        of: &'a ServerJob,
-        speeds: &'a [SpeedFunction],
-        needs_gpu: &impl Fn(usize) -> bool,
-    ) -> Job<'a> {
-        let model = of.model;
-        let worker = [2, if needs_gpu(model) { 4 } else { 0 }];
-        Job { of, speed: &speeds[model], worker, done: 0.0, workers: 0, servers: 0, ended: None }
-    }
-    let all = jobs.iter().map(|of| job(of, speeds, &needs_gpu)).collect();
+    let job = |of: &'a ServerJob| {
+        let worker = [2, if server_model_needs_gpu(of.model) { 4 } else { 0 }];
+        Job { of, speed: &speeds[of.model], worker, done: 0.0, workers: 0, servers: 0, ended: None }
+    };
+    let all = jobs.iter().map(job).collect();
     let mut world = World { nodes: vec![[0; 2]; nodes], jobs: all, ties, there: Vec::new() };
     for slot in 0.. {
         let mut there: Vec<usize> =
