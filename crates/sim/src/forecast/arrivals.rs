@@ -18,6 +18,9 @@ use super::belief::uniform;
 const DAY: Span = Span::from_secs(86_400);
 /// Days that a day to come may be like.
 const MOST_DAYS: u64 = 14;
+/// With this chance a day is like the one day that its future keeps to: days that follow each other are alike, and who
+/// drew each of them anew would have busy days and quiet ones cancel each other.
+const DAYS_ALIKE: f64 = 0.5;
 /// Shorter blocks than this are not made; what came at one instant says nothing about a rate.
 const SHORTEST_BLOCK: Span = Span::from_secs(60);
 /// After so many blocks in a row in which nobody arrives, nobody is expected to arrive any more.
@@ -198,7 +201,9 @@ impl<'a> Arrivals<'a> {
     fn begin_block(&mut self, block: Span) {
         let (past, now) = (self.known.past, self.known.now);
         let begins = Time(now.0 + block.0 * self.blocks);
-        let chance = uniform(self.seed.numbered(self.blocks));
+        let seed = self.seed.numbered(self.blocks);
+        let is_alike = uniform(seed.branch("alike")) < DAYS_ALIKE;
+        let chance = uniform(if is_alike { self.seed.branch("common") } else { seed });
         self.blocks += 1;
         let first = past[0].submitted;
         let source = if block == DAY {

@@ -15,6 +15,7 @@ use trainyard_sched::control::{Batch, Event, State};
 use trainyard_sched::model::{GPU, Job, JobId, Seed, Span, Time};
 use trainyard_sched::view::JobView;
 
+use super::arrivals::Known;
 use super::survival::{Observed, Survival};
 
 /// So many of the latest ends are looked at; older ones say less about now, and a forecast must be quick.
@@ -27,6 +28,9 @@ const LIKE_DECLARED: usize = 40;
 const GROUPS: usize = 20;
 /// With this chance a job of a burst is off by as much as the whole burst: jobs that come together are alike.
 const ALIKE: f64 = 0.5;
+/// The latest ends are cut into so many parts, each of those that ended one after another, to see by how much the
+/// work of many jobs is off in common.
+const PARTS: usize = 8;
 /// What the prior counts, in jobs.
 const PRIOR_JOBS: f64 = 2.0;
 /// Deciles 1, 3, 5, 7 and 9 of the standard normal distribution.
@@ -113,10 +117,12 @@ pub(super) struct Evidence {
     ratios: Vec<(f64, Vec<Observed>)>,
     lengths: BTreeMap<u32, Vec<Observed>>,
     all_lengths: Vec<Observed>,
+    /// By what factor the work of many jobs together was more than expected, at several times.
+    common: Vec<f64>,
 }
 
 impl Evidence {
-    pub(super) fn gather(past: &Past, state: &State, now: Time) -> Self {
+    pub(super) fn gather(past: &Past, known: &Known<'_>, state: &State, now: Time) -> Self {
         let latest = past.ended.len().saturating_sub(MOST_ENDS);
         let ended = past.ended[latest..].iter().map(|ended| (&ended.job, ended.worked_s, true));
         // Of what goes on only what came as late as that: who dropped old ends and kept what is as old and goes on
@@ -129,7 +135,8 @@ impl Evidence {
         let mut lengths: BTreeMap<u32, Vec<Observed>> = BTreeMap::new();
         let mut all_lengths = prior(PRIOR_LENGTH);
         for (job, worked_s, ended) in ended.chain(going.filter(|(_, worked_s, _)| *worked_s > 0.0)) {
-            let seen = |value| Observed { value, ended, weight: 1.0 };
+            let burst = known.burst_of(job.id).unwrap_or(job.id);
+            let seen = |value| Observed { value, ended, weight: 1.0, burst: Some(burst) };
             match declared_s(job) {
                 Some(declared_s) => declared.push((declared_s, seen(worked_s / declared_s))),
                 None => {
@@ -143,14 +150,19 @@ impl Evidence {
         lengths.values_mut().for_each(|seen| sort(seen));
         sort(&mut all_lengths);
         let claims: Vec<f64> = state.jobs().filter_map(|view| declared_s(&view.job)).collect();
-        Self { ratios: by_length(declared, &claims), lengths, all_lengths }
+        let common = common_errors(&past.ended[latest..]);
+        Self { ratios: by_length(declared, &claims), lengths, all_lengths, common }
     }
 
     /// What one future believes.
     pub(super) fn believe(&self, seed: Seed) -> Belief {
         let weigh = |name: &str| {
             let seed = seed.branch(name);
-            move |i: usize, weight: f64| -uniform(seed.numbered(i as u64)).ln() * weight
+            // Jobs of one burst say much the same, so they are believed or doubted together; the prior is a burst of its own.
+            move |seen: &Observed| {
+                let number = seen.burst.map_or(u64::MAX, |first| u64::from(first.0));
+                -uniform(seed.numbered(number)).ln() * seen.weight
+            }
         };
         let of_size = |(size, seen): (&u32, &Vec<Observed>)| {
             (*size, Survival::new(seen, weigh(&format!("lengths {size}"))))
@@ -158,13 +170,34 @@ impl Evidence {
         let like = |(i, (from_s, seen)): (usize, &(f64, Vec<Observed>))| {
             (*from_s, Survival::new(seen, weigh(&format!("ratios {i}"))))
         };
+        let part = (uniform(seed.branch("common")) * self.common.len() as f64) as usize;
         Belief {
             seed: seed.branch("jobs"),
+            common: self.common.get(part).copied().unwrap_or(1.0),
             ratios: self.ratios.iter().enumerate().map(like).collect(),
             lengths: self.lengths.iter().map(of_size).collect(),
             all_lengths: Survival::new(&self.all_lengths, weigh("all lengths")),
         }
     }
+}
+
+/// By what factor the work of jobs that ended one after another was more than that of all: what is run changes with
+/// time, and then many declarations are off in common, which no number of jobs averages out.
+fn common_errors(ended: &[Ended]) -> Vec<f64> {
+    let of = |ended: &[Ended]| {
+        let works = ended.iter().filter_map(|ended| {
+            let gpus = ended.job.shape.minimum().gpu_milli as f64;
+            Some((ended.worked_s * gpus, declared_s(&ended.job)? * gpus))
+        });
+        works.fold((0.0, 0.0), |sum, work| (sum.0 + work.0, sum.1 + work.1))
+    };
+    let parts = ended.chunks((ended.len() / PARTS).max(LIKE_DECLARED)).map(of);
+    let logs: Vec<f64> = parts
+        .filter(|(worked, declared)| *worked > 0.0 && *declared > 0.0)
+        .map(|(worked, declared)| (worked / declared).ln())
+        .collect();
+    let mean = logs.iter().sum::<f64>() / logs.len().max(1) as f64;
+    logs.into_iter().map(|log| (log - mean).exp()).collect()
 }
 
 /// How long a job claims to run in seconds, if it does.
@@ -239,13 +272,17 @@ impl Error {
 
 fn prior((mean, deviation): (f64, f64)) -> Vec<Observed> {
     let weight = PRIOR_JOBS / DECILES.len() as f64;
-    DECILES.map(|z| Observed { value: (mean + deviation * z).exp(), ended: true, weight }).to_vec()
+    DECILES
+        .map(|z| Observed { value: (mean + deviation * z).exp(), ended: true, weight, burst: None })
+        .to_vec()
 }
 
 /// What one future believes about run times.
 #[derive(Clone, Debug)]
 pub(super) struct Belief {
     seed: Seed,
+    /// By what factor all jobs run longer than usual for what they declare.
+    common: f64,
     ratios: Vec<(f64, Survival)>,
     lengths: BTreeMap<u32, Survival>,
     all_lengths: Survival,
@@ -262,7 +299,8 @@ impl Belief {
         if let Some(declared_s) = declared_s(job) {
             let like = self.ratios.iter().find(|(from_s, _)| declared_s >= *from_s);
             let (_, ratios) = like.expect("the last group begins at zero");
-            return ratios.draw(worked_s / declared_s, chance) * declared_s;
+            let usual_s = declared_s * self.common;
+            return ratios.draw(worked_s / usual_s, chance) * usual_s;
         }
         self.lengths.get(&size(job)).unwrap_or(&self.all_lengths).draw(worked_s, chance)
     }
@@ -280,7 +318,7 @@ mod tests {
     #[test]
     fn equal_declarations_are_compared_with_all_of_them() {
         // Everybody declares the same limit: 45 that ran shortly, then 300 that ran long.
-        let seen = |value| (1000.0, Observed { value, ended: true, weight: 1.0 });
+        let seen = |value| (1000.0, Observed { value, ended: true, weight: 1.0, burst: None });
         let declared: Vec<(f64, Observed)> =
             (0..45).map(|_| seen(0.05)).chain((0..300).map(|_| seen(0.9))).collect();
         let groups = by_length(declared, &[]);
@@ -290,8 +328,26 @@ mod tests {
     }
 
     #[test]
+    fn what_many_are_off_in_common_is_seen_part_by_part() {
+        let workload = crate::generate::generate(&crate::generate::Parameters::default()).expect("a preset");
+        let mut job = (*workload.jobs[0].0).clone();
+        let iteration = Some(Span::from_secs(1));
+        job.declared = trainyard_sched::model::Declared { iterations: Some(100.0), iteration, limit: None };
+        let ended = |worked_s| Ended { job: Arc::new(job.clone()), worked_s };
+        let exact: Vec<Ended> = (0..320).map(|_| ended(100.0)).collect();
+        assert_eq!(common_errors(&exact), [1.0; PARTS]);
+        // Four parts in which all run for half as long as they say, then four in which they run for twice as long.
+        let shifted: Vec<Ended> = (0..320).map(|i| ended(if i < 160 { 50.0 } else { 200.0 })).collect();
+        let found = common_errors(&shifted);
+        assert_eq!(found.len(), PARTS);
+        assert!(found[..4].iter().all(|factor| (factor - 0.5).abs() < 1e-9), "{found:?}");
+        assert!(found[4..].iter().all(|factor| (factor - 2.0).abs() < 1e-9), "{found:?}");
+        assert!(common_errors(&[]).is_empty());
+    }
+
+    #[test]
     fn different_declarations_make_groups() {
-        let seen = |i: u32| (f64::from(i), Observed { value: 1.0, ended: true, weight: 1.0 });
+        let seen = |i: u32| (f64::from(i), Observed { value: 1.0, ended: true, weight: 1.0, burst: None });
         let groups = by_length((1..=400).map(seen).collect(), &[]);
         assert_eq!(groups.len(), 10);
         assert!(groups.is_sorted_by(|a, b| a.0 > b.0) && groups[9].0 == 0.0);
@@ -300,7 +356,7 @@ mod tests {
     #[test]
     fn what_has_run_for_long_is_not_taken_to_be_short() {
         // Half of the declarations were twice too long, and half too short by half.
-        let seen = |value| Observed { value, ended: true, weight: 1.0 };
+        let seen = |value| Observed { value, ended: true, weight: 1.0, burst: None };
         let mut ratios: Vec<Observed> = (0..40).map(|i| seen(if i % 2 == 0 { 0.5 } else { 1.5 })).collect();
         sort(&mut ratios);
         let workload = crate::generate::generate(&crate::generate::Parameters::default()).expect("a preset");
@@ -313,7 +369,8 @@ mod tests {
         let lengths = |worked_s: f64| -> Vec<f64> {
             let believed = |seed: u64| Belief {
                 seed: Seed(seed),
-                ratios: vec![(0.0, Survival::new(&ratios, |_, weight| weight))],
+                common: 1.0,
+                ratios: vec![(0.0, Survival::new(&ratios, |seen| seen.weight))],
                 lengths: BTreeMap::new(),
                 all_lengths: Survival::default(),
             };

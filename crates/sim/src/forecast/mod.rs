@@ -47,8 +47,8 @@ impl<'a> Forecast<'a> {
     /// Prepares to ask when `job` gets devices. All randomness hangs from the seed of the run, by job and moment.
     pub fn new(moment: &'a Moment, past: &'a Past, job: JobId) -> Self {
         let seed = moment.settings.seed.branch("forecast").numbered(u64::from(job.0)).numbered(moment.at.0);
-        let evidence = Evidence::gather(past, &moment.state, moment.at);
         let arrivals = Known::new(past.arrivals(), moment.at);
+        let evidence = Evidence::gather(past, &arrivals, &moment.state, moment.at);
         Self { moment, job, seed, evidence, arrivals, ends: past.ends() }
     }
 

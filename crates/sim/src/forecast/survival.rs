@@ -1,6 +1,8 @@
 //! How long things last, learnt from those that have ended and those that still go on (Kaplan and Meier, JASA
 //! 1958). Who only looked at what has ended would take the short for the usual, since the long have not ended yet.
 
+use trainyard_sched::model::JobId;
+
 /// Something that lasted, or has lasted so far.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Observed {
@@ -10,6 +12,8 @@ pub(super) struct Observed {
     pub(super) ended: bool,
     /// How much it counts.
     pub(super) weight: f64,
+    /// The first job of the burst with which it came, if it was seen and not supposed.
+    pub(super) burst: Option<JobId>,
 }
 
 /// Beyond everything that was seen, what has lasted `x` is taken to last longer than `y` with chance
@@ -27,8 +31,8 @@ pub(super) struct Survival {
 
 impl Survival {
     /// The staircase of observations that are sorted by value; `weigh` may give each another weight.
-    pub(super) fn new(sorted: &[Observed], mut weigh: impl FnMut(usize, f64) -> f64) -> Self {
-        let weights: Vec<f64> = sorted.iter().enumerate().map(|(i, seen)| weigh(i, seen.weight)).collect();
+    pub(super) fn new(sorted: &[Observed], weigh: impl Fn(&Observed) -> f64) -> Self {
+        let weights: Vec<f64> = sorted.iter().map(weigh).collect();
         let mut at_risk: f64 = weights.iter().sum();
         let mut stairs = Self::default();
         let (mut left, mut begin) = (1.0, 0);
@@ -77,11 +81,11 @@ mod tests {
     use super::*;
 
     fn seen(value: f64, ended: bool) -> Observed {
-        Observed { value, ended, weight: 1.0 }
+        Observed { value, ended, weight: 1.0, burst: None }
     }
 
     fn stairs(seen: &[Observed]) -> Survival {
-        Survival::new(seen, |_, weight| weight)
+        Survival::new(seen, |seen| seen.weight)
     }
 
     #[test]

@@ -51,13 +51,21 @@ pub(super) mod sublinear {
         warm: Option<Parameters<2>>,
     ) -> Option<Found<2>> {
         let asymptotes = asymptotes(window, given);
-        let mut start = warm.unwrap_or_else(|| start(window, asymptotes));
+        let mut start = warm.unwrap_or_else(|| start(window, asymptotes, &QUADRATIC));
         start.asymptote = held(asymptotes, start.asymptote);
         search(start, &BOUNDS, asymptotes, way(window, warm.is_some()), |curve| sum_up(window, curve))
     }
 
-    fn start(window: &Window, asymptotes: Asymptotes) -> Parameters<2> {
-        let shapes = GROWN.iter().flat_map(|s| QUADRATIC.iter().map(|m| [*s, *m]));
+    /// Fits without a quadratic term, and with an asymptote that is not below zero.
+    pub(in super::super) fn fit_inverse(window: &Window) -> Option<Found<2>> {
+        let asymptotes = Asymptotes { low: window.scaled(0.0), high: 0.0 };
+        let bounds = Bounds { high: [BOUNDS.high[0], 0.0], ..BOUNDS };
+        let start = start(window, asymptotes, &[0.0]);
+        search(start, &bounds, asymptotes, way(window, false), |curve| sum_up(window, curve))
+    }
+
+    fn start(window: &Window, asymptotes: Asymptotes, quadratic: &[f64]) -> Parameters<2> {
+        let shapes = GROWN.iter().flat_map(|s| quadratic.iter().map(|m| [*s, *m]));
         let tried = shapes.map(|shape| {
             let curve = Parameters { amplitude: 0.1, shape, asymptote: held(asymptotes, 0.0) };
             cost(&curve, asymptotes, |curve| sum_up(window, curve))
@@ -68,7 +76,7 @@ pub(super) mod sublinear {
 
     fn sum_up(window: &Window, curve: &Parameters<2>) -> Sums<2> {
         let (amplitude, [grown, quadratic], asymptote) = (curve.amplitude, curve.shape, curve.asymptote);
-        let mut sums = [[0.0f64; LANES]; 14];
+        let mut sums = [[0.0f64; LANES]; 23];
         let pairs = window.count.div_ceil(LANES);
         let (share, _) = window.share.as_chunks::<LANES>();
         let (y, _) = window.y.as_chunks::<LANES>();
@@ -80,7 +88,11 @@ pub(super) mod sublinear {
                 let below = t - 1.0 + quadratic * bent;
                 let e = 1.0 / (1.0 + grown * below);
                 let r = amplitude * e + asymptote - y[lane];
-                let d = [-e * e * below, -e * e * grown * bent];
+                let (ee, by_mix) = (e * e, grown * bent);
+                let d = [-ee * below, -ee * by_mix];
+                let cube = 2.0 * w * ee * e;
+                let dd =
+                    [cube * below * below, cube * below * by_mix - w * ee * bent, cube * by_mix * by_mix];
                 let (wr, we, wd) = (w * r, w * e, [w * d[0], w * d[1]]);
                 let each = [
                     wr * r,
@@ -97,13 +109,23 @@ pub(super) mod sublinear {
                     wd[0] * d[0],
                     wd[0] * d[1],
                     wd[1] * d[1],
+                    dd[0] * r,
+                    dd[1] * r,
+                    dd[2] * r,
+                    dd[0] * e,
+                    dd[1] * e,
+                    dd[2] * e,
+                    dd[0],
+                    dd[1],
+                    dd[2],
                 ];
                 for (sum, each) in sums.iter_mut().zip(each) {
                     sum[lane] += each;
                 }
             }
         }
-        let s: [f64; 14] = std::array::from_fn(|i| sums[i].iter().sum());
+        let s: [f64; 23] = std::array::from_fn(|i| sums[i].iter().sum());
+        let mixed = [s[15], s[18], s[21]];
         Sums {
             cost: s[0],
             r: s[1],
@@ -115,6 +137,7 @@ pub(super) mod sublinear {
             d: [s[7], s[8]],
             e_d: [s[9], s[10]],
             d_d: [[s[11], s[12]], [s[12], s[13]]],
+            dd: [[[s[14], s[17], s[20]], mixed], [mixed, [s[16], s[19], s[22]]]],
         }
     }
 }
@@ -178,7 +201,7 @@ pub(super) mod geometric {
         let (amplitude, [log_rate], asymptote) = (curve.amplitude, curve.shape, curve.asymptote);
         let rate = log_rate.exp();
         window.powers(rate, powers);
-        let mut sums = [[0.0f64; LANES]; 9];
+        let mut sums = [[0.0f64; LANES]; 12];
         let pairs = window.count.div_ceil(LANES);
         let (power, _) = powers.as_chunks::<LANES>();
         let (since, _) = window.since.as_chunks::<LANES>();
@@ -188,15 +211,17 @@ pub(super) mod geometric {
             for lane in 0..LANES {
                 let (e, w) = (power[i][lane], weight[i][lane]);
                 let r = amplitude * e + asymptote - y[i][lane];
-                let d = -rate * since[i][lane] * e;
+                let x = rate * since[i][lane];
+                let d = -x * e;
                 let (wr, we, wd) = (w * r, w * e, w * d);
-                let each = [wr * r, wr, wr * e, wr * d, we, we * e, wd, wd * e, wd * d];
+                let dd = wd * (1.0 - x);
+                let each = [wr * r, wr, wr * e, wr * d, we, we * e, wd, wd * e, wd * d, dd * r, dd * e, dd];
                 for (sum, each) in sums.iter_mut().zip(each) {
                     sum[lane] += each;
                 }
             }
         }
-        let s: [f64; 9] = std::array::from_fn(|i| sums[i].iter().sum());
+        let s: [f64; 12] = std::array::from_fn(|i| sums[i].iter().sum());
         Sums {
             cost: s[0],
             r: s[1],
@@ -208,6 +233,7 @@ pub(super) mod geometric {
             d: [s[6]],
             e_d: [s[7]],
             d_d: [[s[8]]],
+            dd: [[[s[9], s[10], s[11]]]],
         }
     }
 }

@@ -137,6 +137,18 @@ impl Expected {
         }
     }
 
+    /// After how many iterations the loss is so far above its end; infinite if never.
+    pub fn iterations_to_excess(&self, excess: f64) -> f64 {
+        match *self {
+            Self::Curve(curve) => curve.iterations_to_excess(excess),
+            Self::Fitted { curve, origin } => origin + curve.iterations_to_excess(excess),
+            Self::Continued { from, change, ratio } => {
+                let steps = (excess * (1.0 - ratio) / (change * ratio)).ln() / ratio.ln();
+                if steps.is_nan() { f64::INFINITY } else { from.iteration + steps }
+            }
+        }
+    }
+
     /// The loss that it tends to.
     pub fn asymptote(&self) -> f64 {
         match *self {

@@ -139,7 +139,7 @@ fn best<const N: usize>(
 }
 
 fn sublinear(window: &Window, given: Option<f64>, last: Option<Fit>, anew: bool) -> Option<Fit> {
-    let Window { range, last: span, low, .. } = *window;
+    let Window { range, last: span, .. } = *window;
     let warm = last.and_then(|fit| match fit.curve {
         Curve::Sublinear { a, b, c, d } => {
             let (a, b) = (a * span * span, b * span);
@@ -154,12 +154,18 @@ fn sublinear(window: &Window, given: Option<f64>, last: Option<Fit>, anew: bool)
         Curve::Geometric { .. } => None,
     });
     let found = best(anew, warm, |start| families::sublinear::fit(window, given, start))?;
+    sublinear_fit(window, &found)
+}
+
+/// A sublinear curve in the job's own units.
+pub(super) fn sublinear_fit(window: &Window, found: &Found<2>) -> Option<Fit> {
+    let Window { range, last: span, low, .. } = *window;
     let Parameters { amplitude, shape: [s, m], asymptote } = found.curve;
     // Without any excess the curve is level; what it is the inverse of would be infinite.
     let height = amplitude.max(1e-12) * range;
     let [a, b, c] = [s * m / (height * span * span), s * (1.0 - m) / (height * span), (1.0 - s) / height];
     let curve = Curve::Sublinear { a, b, c, d: asymptote * range + low };
-    let higher = |column: [f64; 4]| {
+    let in_units = |column: [f64; 4]| {
         let [up, s_up, m_up, d_up] = column;
         let less = up / amplitude.max(1e-12);
         [
@@ -169,7 +175,7 @@ fn sublinear(window: &Window, given: Option<f64>, last: Option<Fit>, anew: bool)
             d_up * range,
         ]
     };
-    Fit::new(curve, 0.0, window, &found, |[amplitude, s, m, d]| higher([amplitude, s, m, d]))
+    Fit::new(curve, 0.0, window, found, in_units)
 }
 
 fn geometric(window: &Window, given: Option<f64>, last: Option<Fit>, anew: bool) -> Option<Fit> {

@@ -14,6 +14,7 @@ mod fitter;
 mod health;
 mod history;
 mod horizon;
+mod inverse;
 mod projection;
 mod window;
 
@@ -24,6 +25,7 @@ pub use fitter::Family;
 pub use health::LossHealth;
 pub use history::{LossHistory, MAX_LOSS_POINTS};
 pub use horizon::{Milestone, Reached};
+pub use inverse::fit_inverse;
 
 /// How loss curves are to be fitted.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

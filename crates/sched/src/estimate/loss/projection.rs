@@ -1,9 +1,10 @@
 //! Least squares for curves `amplitude e(k; shape) + asymptote` by variable projection: the two outer parameters enter
 //! linearly, so for each shape the best of them follow from sums, and only the shape is searched for (Golub and Pereyra,
-//! SIAM J. Numer. Anal. 1973; the curvature as Kaufman, BIT 1975, has it). One pass over the data serves both. Errors are
-//! summed up at the parameters that the last step foretold, so that the projection only corrects and loses no digits.
+//! SIAM J. Numer. Anal. 1973). One pass over the data serves both. Errors are summed up at the parameters that the last step
+//! foretold, so that the projection only corrects and loses no digits. The curvature has second derivatives of the shape
+//! wherever that leaves it positive: without them, noise makes each step only halve what is left to go.
 
-use crate::estimate::least_squares::{Bounds, Minimum, Normal, Search, minimise};
+use crate::estimate::least_squares::{Bounds, Minimum, Normal, Search, is_positive, minimise};
 
 /// A curve: how much of a shape, and above what.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +31,8 @@ pub(super) struct Sums<const N: usize> {
     pub d: [f64; N],
     pub e_d: [f64; N],
     pub d_d: [[f64; N]; N],
+    /// With second derivatives: `r e_ij`, `e e_ij`, `e_ij`.
+    pub dd: [[[f64; 3]; N]; N],
 }
 
 /// The least and the greatest asymptote. The amplitude is never negative.
@@ -135,23 +138,30 @@ fn project<const N: usize>(at: Parameters<N>, sums: Sums<N>, asymptotes: Asympto
     let curve = Parameters { amplitude: at.amplitude + x, shape: at.shape, asymptote: at.asymptote + y };
     let a = curve.amplitude;
     let inverse = inverse(&sums, free);
-    let mut follows = [[0.0; N]; 2];
-    let mut reduced = Normal {
-        cost: (sums.cost + change(&sums, step)).max(0.0),
-        gradient: [0.0; N],
-        curvature: [[0.0; N]; N],
+    let slope: [f64; N] = std::array::from_fn(|i| sums.r_d[i] + sums.e_d[i] * x + sums.d[i] * y);
+    // How amplitude and asymptote bend with the shape, without the errors' part and with it.
+    let plain: [[f64; 2]; N] = std::array::from_fn(|i| [a * sums.e_d[i], a * sums.d[i]]);
+    let whole: [[f64; 2]; N] = std::array::from_fn(|i| [plain[i][0] + slope[i], plain[i][1]]);
+    let bent = |by: &[[f64; 2]; N], own: &dyn Fn(usize, usize) -> f64| -> [[f64; N]; N] {
+        let follow = |i: usize, j: usize| {
+            let through = |row: usize| inverse[row][0] * by[j][0] + inverse[row][1] * by[j][1];
+            by[i][0] * through(0) + by[i][1] * through(1)
+        };
+        std::array::from_fn(|i| std::array::from_fn(|j| own(i, j) - follow(i, j)))
     };
-    for i in 0..N {
-        let (e_d, d) = (sums.e_d[i], sums.d[i]);
-        reduced.gradient[i] = a * (sums.r_d[i] + e_d * x + d * y);
-        for row in 0..2 {
-            follows[row][i] = -a * (inverse[row][0] * e_d + inverse[row][1] * d);
-        }
-        for j in 0..N {
-            let followed = follows[0][i] * sums.e_d[j] + follows[1][i] * sums.d[j];
-            reduced.curvature[i][j] = a * (a * sums.d_d[i][j] + followed);
-        }
-    }
+    let gauss = bent(&plain, &|i, j| a * a * sums.d_d[i][j]);
+    let errors = |[r, e, one]: [f64; 3]| r + e * x + one * y;
+    let newton = bent(&whole, &|i, j| a * (a * sums.d_d[i][j] + errors(sums.dd[i][j])));
+    let sound = (0..N).all(|i| newton[i][i] >= 0.1 * gauss[i][i]) && is_positive(&newton);
+    let by = if sound { &whole } else { &plain };
+    let follows = std::array::from_fn(|row| {
+        std::array::from_fn(|i| -inverse[row][0] * by[i][0] - inverse[row][1] * by[i][1])
+    });
+    let reduced = Normal {
+        cost: (sums.cost + change(&sums, step)).max(0.0),
+        gradient: slope.map(|slope| a * slope),
+        curvature: if sound { newton } else { gauss },
+    };
     Projected { curve, reduced, follows, free, sums }
 }
 

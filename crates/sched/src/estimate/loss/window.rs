@@ -4,6 +4,8 @@ use crate::model::LossPoint;
 
 use super::{Fitting, MAX_LOSS_POINTS};
 
+/// Points of less weight than this are left out, which bounds the work further.
+const LEAST_WEIGHT: f64 = 1e-6;
 /// Distances between points of which so many are told apart.
 const GAPS: usize = 12;
 
@@ -44,11 +46,33 @@ impl Window {
     /// that would leave nothing but the last point, so ours fall with the number of later points; where each iteration
     /// is reported, that is the same.
     pub(super) fn new(points: &[LossPoint], fitting: &Fitting, median: bool) -> Option<Self> {
-        let count = points.len().min(fitting.window as usize).min(MAX_LOSS_POINTS);
-        if count < (fitting.least_points as usize).max(2) {
+        let heavy = (LEAST_WEIGHT.ln() / fitting.decay.ln()).floor() + 1.0;
+        let heavy = if fitting.decay < 1.0 { heavy as usize } else { MAX_LOSS_POINTS };
+        let least = (fitting.least_points as usize).max(3);
+        let count = points.len().min(fitting.window as usize).min(heavy.max(least)).min(MAX_LOSS_POINTS);
+        if count < least {
             return None;
         }
-        let points = &points[points.len() - count..];
+        let mut new = Self::unweighted(&points[points.len() - count..], median)?;
+        new.weigh(fitting.decay);
+        Some(new)
+    }
+
+    /// Looks at the latest of some points, with weights of their own.
+    pub(super) fn weighted(points: &[LossPoint], weight: impl Fn(usize) -> f64) -> Option<Self> {
+        let from = points.len().saturating_sub(MAX_LOSS_POINTS);
+        let mut new = Self::unweighted(&points[from..], false)?;
+        for i in 0..new.count {
+            let weight = weight(from + i);
+            new.weight[i] = weight;
+            new.weights.0 += weight;
+            new.weights.1 += weight * weight;
+        }
+        Some(new)
+    }
+
+    fn unweighted(points: &[LossPoint], median: bool) -> Option<Self> {
+        let count = points.len();
         let (first, last) = (points[0].iteration, points[count - 1].iteration);
         let zeros = [0.0; MAX_LOSS_POINTS];
         let mut new = Self {
@@ -66,7 +90,6 @@ impl Window {
             weights: (0.0, 0.0),
         };
         new.scale(points, median)?;
-        new.weigh(fitting.decay);
         new.lay_out(points);
         Some(new)
     }
@@ -157,15 +180,23 @@ impl Window {
     }
 }
 
-/// The median of up to five points around one; towards the ends, of those three or so that there are.
+/// The median of the five points around one. The last point but one and the last one have fewer neighbours: there it is
+/// that of the last three. Likewise at the beginning.
 fn median_around(points: &[LossPoint], i: usize) -> f64 {
-    let (from, to) = (i.saturating_sub(2), (i + 3).min(points.len()));
-    let mut losses = [0.0; 5];
-    let losses = &mut losses[..to - from];
-    for (slot, point) in losses.iter_mut().zip(&points[from..to]) {
-        *slot = point.loss;
+    let loss = |at: usize| points[at].loss;
+    let end = points.len() - 1;
+    if i < 2 || i + 2 > end {
+        let from = if i < 2 { 0 } else { end - 2 };
+        return median_of_3(loss(from), loss(from + 1), loss(from + 2));
     }
-    median(losses)
+    // Of two pairs, the lowest and the highest number of all four cannot be the median of five.
+    let (a, b) = (loss(i - 2), loss(i - 1));
+    let (c, d) = (loss(i + 1), loss(i + 2));
+    median_of_3(a.min(b).max(c.min(d)), a.max(b).min(c.max(d)), loss(i))
+}
+
+fn median_of_3(a: f64, b: f64, c: f64) -> f64 {
+    a.min(b).max(a.max(b).min(c))
 }
 
 /// The median of some numbers, which are put in order.

@@ -19,6 +19,7 @@
 //! `normaliser`: by what a fall of the loss is divided: `range`, from the first loss to the last expected, or
 //! `largest_change`, the largest change of one iteration, which is the paper's wording. `range` serves better on SLAQ's own
 //! numbers. `floor`: the part of the fair share that every job gets in any case; as published none.
+//! `tail`, `trained_at`: see below; as published nothing.
 //! `use_targets`: whether declared targets (hints, for jobs without a model of convergence) are the end of the range and the
 //! best loss that counts. `trust_curves`: whether a declared curve is believed before reports.
 //! `new_iterations`, `new_cap`, `new_ratio`: of a job without a prediction each change counts as `new_ratio` of the one
@@ -36,8 +37,12 @@
 //! tenants are not looked at. What nobody gains by is divided equally. The usual speed of a job that says nothing is the
 //! median of the others' that run now, as ended jobs are not in the picture.
 //!
-//! `slaq-tail` is `slaq` with a floor, for those who wait for the end of training and not for most of it: as published,
-//! jobs close to convergence are starved down to their least, and the last per cent takes about twice as long.
+//! `slaq-tail` is for those who wait for the end of training and not for most of it. As published, jobs close to
+//! convergence are starved down to their least, and the last per cent takes more than twice as long as under fair shares. A
+//! floor mends that only as far as it takes the gain away. `tail` counts besides the fall of the loss, which is 1 over the
+//! whole of a job's training, the part of its remaining iterations that an epoch does: whoever is nearly done is soon out of
+//! the way, as under shortest remaining work first. A job is done where `trained_at` of its range is left. `slaq-tail` also
+//! decides at events.
 
 mod shares;
 mod turns;
@@ -71,6 +76,8 @@ struct Parameters {
     at_events: bool,
     normaliser: Normaliser,
     floor: f64,
+    tail: f64,
+    trained_at: f64,
     overhead: f64,
     use_targets: bool,
     trust_curves: bool,
@@ -91,6 +98,8 @@ impl Default for Parameters {
             at_events: false,
             normaliser: Normaliser::Range,
             floor: 0.0,
+            tail: 0.0,
+            trained_at: 0.01,
             overhead: 0.1,
             use_targets: true,
             trust_curves: true,
@@ -113,6 +122,8 @@ impl Parameters {
         };
         within("epoch_s", self.epoch_s, 0.001, 1e6)?;
         within("floor", self.floor, 0.0, 1.0)?;
+        within("tail", self.tail, 0.0, 1e9)?;
+        within("trained_at", self.trained_at, 1e-9, 0.999)?;
         within("overhead", self.overhead, 0.001, 1.0)?;
         within("new_iterations", self.new_iterations, 0.0, 1e9)?;
         within("new_cap", self.new_cap, 0.0, 1e9)?;
@@ -202,6 +213,7 @@ impl Slaq {
         };
         let Parameters { epoch_s, normaliser, trust_curves, use_targets, new_iterations, new_ratio, .. } =
             self.parameters;
+        let Parameters { tail, trained_at, .. } = self.parameters;
         let is_known = seen.jobs().all(|view| speed(view).is_some());
         let mut known: Vec<f64> =
             if is_known { Vec::new() } else { seen.jobs().filter_map(single).collect() };
@@ -214,6 +226,8 @@ impl Slaq {
             use_targets,
             new_iterations,
             new_ratio,
+            tail,
+            trained_at,
             usual_work_s: known.get(known.len() / 2).copied().unwrap_or(1.0),
         }
     }
@@ -396,22 +410,24 @@ impl Policy for Slaq {
     }
 }
 
-/// SLAQ's parameters with a floor.
+/// SLAQ's parameters where the end of training counts. The weight is the one that brings the mean time to 99 % under 1.2
+/// times that of fair shares on SLAQ-W and gives away least of the gain at 90 %; it was chosen on the workloads of seeds 1000
+/// to 1023, and is judged on others.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
 struct TailParameters(Parameters);
 
 impl Default for TailParameters {
     fn default() -> Self {
-        Self(Parameters { floor: 0.6, ..Parameters::default() })
+        Self(Parameters { tail: 0.06, at_events: true, ..Parameters::default() })
     }
 }
 
-/// With a floor.
+/// For those who wait for the end.
 pub(super) const SLAQ_TAIL: Entry = Entry {
     name: "slaq-tail",
-    title: "like slaq, but every job has a part of its fair share in any case",
-    source: "Zhang et al., SoCC 2017; the floor is this project's",
+    title: "like slaq, but to be done counts as well, so that jobs near their end are not starved",
+    source: "Zhang et al., SoCC 2017; what it counts besides is this project's",
     reads_declared: true,
     defaults: defaults::<TailParameters>,
     build: |given| Ok(Slaq::boxed(parameters::<TailParameters>("slaq-tail", given)?.0.check("slaq-tail")?)),

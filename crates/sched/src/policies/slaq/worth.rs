@@ -37,6 +37,10 @@ pub(super) struct Outlook {
     pub(super) new_iterations: f64,
     /// From one change to the next, of a job of which nothing is known.
     pub(super) new_ratio: f64,
+    /// What the whole of a job's training is worth beside the whole fall of its loss.
+    pub(super) tail: f64,
+    /// The part of what there is to gain that is left when a job counts as trained.
+    pub(super) trained_at: f64,
     /// Seconds of one iteration with one worker, of a job whose speed is not known.
     pub(super) usual_work_s: f64,
 }
@@ -48,6 +52,8 @@ pub(super) struct Worth {
     servers: u32,
     epoch_s: f64,
     weight: f64,
+    /// What being trained is worth, and the iterations that are left until then.
+    tail: (f64, f64),
     pub(super) course: Course,
 }
 
@@ -64,6 +70,8 @@ pub(super) enum Course {
         best: f64,
         /// Parts of what there is to gain for one unit of loss.
         scale: f64,
+        /// From the first loss to the end.
+        range: f64,
         by: Normaliser,
     },
     /// Nothing is known yet: each change is the one before times a ratio.
@@ -76,13 +84,22 @@ pub(super) enum Course {
 
 impl Worth {
     pub(super) fn of(view: &JobView, outlook: &Outlook) -> Self {
+        let course = course(view, outlook);
+        let left = match course {
+            Course::Known { loss, from, range, .. } if outlook.tail > 0.0 => {
+                loss.iterations_to_excess(outlook.trained_at * range) - from
+            }
+            _ => f64::INFINITY,
+        };
         Self {
             speed: speed(view)
                 .unwrap_or(SpeedFunction::Linear { iteration_s: outlook.usual_work_s, reference: 1 }),
             servers: view.target.count_of(SERVER_TASK).max(least_servers(view)),
             epoch_s: outlook.epoch_s,
             weight: view.job.goals.weight,
-            course: course(view, outlook),
+            // Past that point nothing is left that counts.
+            tail: if left > 0.0 { (outlook.tail, left) } else { (0.0, 1.0) },
+            course,
         }
     }
 
@@ -90,7 +107,7 @@ impl Worth {
     pub(super) fn value(&self, workers: u32) -> f64 {
         let iterations = self.epoch_s * self.speed.iterations_per_s(workers, self.servers);
         let value = match self.course {
-            Course::Known { loss, from, now, best, scale, by } => {
+            Course::Known { loss, from, now, best, scale, by, .. } => {
                 let then = loss.excess(from + iterations).max(best);
                 let most = match by {
                     Normaliser::Range => 1.0,
@@ -107,7 +124,8 @@ impl Worth {
             }
             Course::Unpredictable | Course::Flat => 0.0,
         };
-        let value = value * self.weight;
+        let (tail, left) = self.tail;
+        let value = (value + tail * (iterations / left).min(1.0)) * self.weight;
         if value.is_finite() { value.max(0.0) } else { 0.0 }
     }
 }
@@ -155,16 +173,19 @@ fn course(view: &JobView, outlook: &Outlook) -> Course {
     // A target that is worse than the first loss says nothing.
     let end = target.filter(|target| first > *target);
     let best = end.map_or(f64::NEG_INFINITY, |end| end - loss.asymptote());
-    let unit = match (by, curve, end) {
-        (Normaliser::Range, Some(curve), None) => curve.excess(0.0),
-        (Normaliser::Range, _, _) => first - end.unwrap_or_else(|| loss.asymptote()),
-        (Normaliser::LargestChange, Some(curve), _) => (curve.excess(0.0) - curve.excess(1.0)).abs(),
-        (Normaliser::LargestChange, None, _) => view.losses.largest_change(),
+    let range = match (curve, end) {
+        (Some(curve), None) => curve.excess(0.0),
+        _ => first - end.unwrap_or_else(|| loss.asymptote()),
+    };
+    let unit = match (by, curve) {
+        (Normaliser::Range, _) => range,
+        (Normaliser::LargestChange, Some(curve)) => (curve.excess(0.0) - curve.excess(1.0)).abs(),
+        (Normaliser::LargestChange, None) => view.losses.largest_change(),
     };
     let now = loss.excess(from).max(best);
     let scale = 1.0 / unit;
     if unit > 0.0 && scale.is_finite() && now.is_finite() {
-        Course::Known { loss, from, now, best, scale, by }
+        Course::Known { loss, from, now, best, scale, range, by }
     } else {
         Course::Flat
     }
