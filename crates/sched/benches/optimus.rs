@@ -1,4 +1,5 @@
-//! How long Optimus takes to decide: 1,000 jobs with parameter servers on 500 nodes of 8 CPU and 8 GPU slots.
+//! How long Optimus takes to decide on 1,000 jobs with parameter servers. 500 nodes of 8 CPU and 8 GPU slots hold one worker
+//! and one server of each job; 2,000 nodes hold four.
 
 use std::sync::Arc;
 
@@ -6,8 +7,8 @@ use divan::Bencher;
 use trainyard_sched::control::{Batch, Core, Event, Settings};
 use trainyard_sched::decide::{Abilities, Policy};
 use trainyard_sched::model::{
-    Cluster, DataParallel, Declared, Goals, Job, JobId, MoveCost, Parallelism, Resources, Seed, SpeedFunction,
-    SpeedTable, TenantId, Tenants, Time, Wanted, WorkerRange,
+    Cluster, DataParallel, Declared, Goals, Job, JobId, MoveCost, Parallelism, Resources, Seed,
+    SpeedFunction, SpeedTable, TenantId, Tenants, Time, Wanted, WorkerRange,
 };
 use trainyard_sched::policies;
 use trainyard_sched::view::Snapshot;
@@ -17,7 +18,6 @@ fn main() {
 }
 
 const JOBS: u32 = 1000;
-const NODES: u32 = 500;
 
 fn job(i: u32) -> Job {
     let range = WorkerRange { min: 1, max: 16 };
@@ -50,8 +50,8 @@ fn optimus(parameters: &str) -> Box<dyn Policy> {
 }
 
 /// All jobs, running as a first decision put them.
-fn snapshot() -> Snapshot {
-    let mut cluster = Cluster::uniform(NODES, 8, "slot");
+fn snapshot(nodes: u32) -> Snapshot {
+    let mut cluster = Cluster::uniform(nodes, 8, "slot");
     cluster.nodes.iter_mut().for_each(|node| node.holds.cpu_milli = 8000);
     let mut tenants = Tenants::default();
     tenants.intern("team");
@@ -63,17 +63,27 @@ fn snapshot() -> Snapshot {
 }
 
 /// Speeds were fitted before, as in all decisions but the first.
-#[divan::bench(args = ["", "mode = 'as_coded'\nspeeds = 'declared'"])]
-fn decide_1000_jobs(bencher: Bencher<'_, '_>, parameters: &str) {
-    let seen = snapshot();
+#[divan::bench(args = [500, 2000])]
+fn decide_1000_jobs(bencher: Bencher<'_, '_>, nodes: u32) {
+    warm(bencher, nodes, "");
+}
+
+/// As coded in the simulator of DL2, on declared speeds.
+#[divan::bench(args = [500, 2000])]
+fn decide_1000_jobs_as_coded(bencher: Bencher<'_, '_>, nodes: u32) {
+    warm(bencher, nodes, "mode = 'as_coded'\nspeeds = 'declared'");
+}
+
+fn warm(bencher: Bencher<'_, '_>, nodes: u32, parameters: &str) {
+    let seen = snapshot(nodes);
     let mut policy = optimus(parameters);
     policy.decide(&seen);
     bencher.bench_local(|| policy.decide(&seen));
 }
 
 /// Speeds are fitted for all jobs at once.
-#[divan::bench]
-fn decide_1000_jobs_for_the_first_time(bencher: Bencher<'_, '_>) {
-    let seen = snapshot();
+#[divan::bench(args = [500, 2000])]
+fn decide_1000_jobs_for_the_first_time(bencher: Bencher<'_, '_>, nodes: u32) {
+    let seen = snapshot(nodes);
     bencher.with_inputs(|| optimus("")).bench_local_values(|mut policy| policy.decide(&seen));
 }

@@ -17,7 +17,7 @@ use trainyard_sim::workload::{ImportReport, Workload};
 
 use super::run_file::{CapacityPart, ClusterPart, JobsPart, MovingPart, WorldPart};
 use super::trace_arguments::{PIPE, ReadingPart, TraceArguments};
-use super::words::{LoadWord, declaring, server_speeds, seconds, seed, span, span_word};
+use super::words::{LoadWord, declaring, seconds, seed, server_speeds, span, span_word};
 use super::{ArgumentError, FaultsWord, MachineChange, Stock};
 use crate::failure::Failure;
 

@@ -145,7 +145,7 @@ impl Board {
     /// The least loaded node on which one of each of these parts fits together; with `first_only` it is the least loaded
     /// of all, or none.
     pub fn least_loaded(
-        &self,
+        &mut self,
         parts: &[(TaskId, Resources)],
         near: Near,
         first_only: bool,

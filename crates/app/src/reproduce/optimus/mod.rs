@@ -22,7 +22,8 @@ pub(super) const PAPER: Paper = Paper {
     title: "workers and parameter servers by marginal gain, against DRF and other baselines",
     source: "Peng et al., Optimus, EuroSys 2018; baselines as in DL2, arXiv 1909.06040",
     run: |effort, progress| {
-        let [strong, smooth] = [ServerSpeeds::Strong, ServerSpeeds::StrongFitted].map(|speeds| speeds.functions());
+        let [strong, smooth] =
+            [ServerSpeeds::Strong, ServerSpeeds::StrongFitted].map(|speeds| speeds.functions());
         let (strong, smooth) = (strong.map_err(own)?, smooth.map_err(own)?);
         Ok(findings(effort, progress, &strong, &smooth, "the measured speeds at 30 sizes of each model"))
     },
@@ -129,9 +130,12 @@ fn port_checks(
     });
     let mut rows: Vec<Row> = checked.collect();
     // Times are whole microseconds.
-    let under_by = |mean: Option<f64>, floor: Option<f64>| mean.zip(floor).is_none_or(|(mean, floor)| mean < floor - 1e-6);
+    let under_by = |mean: Option<f64>, floor: Option<f64>| {
+        mean.zip(floor).is_none_or(|(mean, floor)| mean < floor - 1e-6)
+    };
     let floor = means.last().expect("the floor is the last");
-    let under = means.iter().any(|of_one| of_one.iter().zip(floor).any(|(mean, floor)| under_by(*mean, *floor)));
+    let under =
+        means.iter().any(|of_one| of_one.iter().zip(floor).any(|(mean, floor)| under_by(*mean, *floor)));
     let what = format!(
         "{}: mean completion time, the floor (slots); on traces of another generator the specification saw {}",
         known.preset,
@@ -196,7 +200,8 @@ fn smooth_row(smooth: &[SpeedFunction], seeds: &[Seed], seed: Seed, progress: &P
     let values: Vec<Option<f64>> =
         means[0].iter().zip(&means[1]).map(|(optimus, floor)| Some((*optimus)? / (*floor)? - 1.0)).collect();
     let figures = Figures { published: None, reference: Some(0.0) };
-    let what = "c96 with smooth speeds: mean completion time of Optimus, as coded, above the floor (part of it)";
+    let what =
+        "c96 with smooth speeds: mean completion time of Optimus, as coded, above the floor (part of it)";
     Row::over("B-3", what, figures, Gate::AtMost(0.01), &values, seed)
 }
 
@@ -259,8 +264,8 @@ mod tests {
         assert_eq!((servers, workers), (15, 2));
         assert!((speed - 65.2).abs() < 0.05, "{speed}");
         if std::env::var_os("TRAINYARD_SHOW_ROWS").is_some() {
-            let [smooth, grid] =
-                [ServerSpeeds::StrongFitted, ServerSpeeds::Strong].map(|speeds| speeds.functions().expect("figures"));
+            let [smooth, grid] = [ServerSpeeds::StrongFitted, ServerSpeeds::Strong]
+                .map(|speeds| speeds.functions().expect("figures"));
             let effort = Effort { seed: Seed(0), seeds: None, quick: false };
             for (speeds, which) in [(&grid, "the grid"), (&full, "the full table")] {
                 println!("== {which}");

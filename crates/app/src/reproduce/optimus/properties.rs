@@ -129,7 +129,8 @@ fn is_sound(setting: &Setting<'_>, contender: &Contender, jobs: &[ServerJob]) ->
     let workload = server_workload(jobs, setting.speeds, "job");
     let shapes: Vec<Parallelism> = workload.jobs.iter().map(|(job, _)| job.shape.clone()).collect();
     let run = || {
-        let mut watch = Watch { shapes: &shapes, targets: BTreeMap::new(), is_over: false, told: String::new() };
+        let mut watch =
+            Watch { shapes: &shapes, targets: BTreeMap::new(), is_over: false, told: String::new() };
         let ended = setting.times(contender, jobs, &mut watch).is_some();
         (ended && !watch.is_over && !watch.told.is_empty(), watch.told)
     };

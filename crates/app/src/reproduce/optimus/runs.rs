@@ -37,11 +37,8 @@ pub(super) const DRF: Contender = contender("DRF, as coded", "slot-drf", "misfit
 /// FIFO as the public code has it.
 pub(super) const FIFO: Contender = contender("FIFO, as coded", "slot-fifo", "misfit = 'stop'");
 /// Optimus as the public code has it: on the true speeds.
-pub(super) const OPTIMUS: Contender = contender(
-    "Optimus, as coded",
-    "optimus",
-    "round_s = 1200\nmode = 'as_coded'\nspeeds = 'declared'",
-);
+pub(super) const OPTIMUS: Contender =
+    contender("Optimus, as coded", "optimus", "round_s = 1200\nmode = 'as_coded'\nspeeds = 'declared'");
 /// The same with speeds fitted to the whole table.
 pub(super) const OPTIMUS_FITTED: Contender = contender(
     "Optimus, as coded, speeds fitted to all sizes",
@@ -80,7 +77,8 @@ pub(super) struct Setting<'a> {
 impl Setting<'_> {
     /// The jobs of one trace.
     pub(super) fn jobs(&self, seed: Seed) -> Vec<ServerJob> {
-        let preset = PRESETS.iter().find(|preset| preset.name == self.preset).expect("a preset of this project");
+        let preset =
+            PRESETS.iter().find(|preset| preset.name == self.preset).expect("a preset of this project");
         draw_server_jobs(&preset.servers.expect("it has parameter servers"), preset.jobs, seed)
     }
 
@@ -91,7 +89,12 @@ impl Setting<'_> {
     }
 
     /// Completion times by job, in slots.
-    pub(super) fn times(&self, contender: &Contender, jobs: &[ServerJob], log: &mut dyn Log) -> Option<Vec<f64>> {
+    pub(super) fn times(
+        &self,
+        contender: &Contender,
+        jobs: &[ServerJob],
+        log: &mut dyn Log,
+    ) -> Option<Vec<f64>> {
         let table: toml::Table = contender.parameters.parse().expect("parameters of this file are TOML");
         let policy = policies::build(contender.policy, &table).expect("parameters of this file are fine");
         let setup = Setup {

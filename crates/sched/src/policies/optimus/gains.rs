@@ -126,21 +126,8 @@ impl Candidate {
     ) -> Self {
         let done = view.iterations(seen.at);
         let (left, total) = remaining(view, done, given);
-        let total_room = seen.cluster.total();
-        let share = |demand: Resources| demand.dominant_share(&total_room).max(f64::MIN_POSITIVE);
-        let as_coded = given.mode == Mode::AsCoded;
-        let young = !as_coded && done < given.young * total;
-        Self {
-            line,
-            left,
-            speed,
-            trust: if young { given.young_factor } else { 1.0 },
-            shares: if as_coded {
-                [1.0; 2]
-            } else {
-                [share(shape.worker), share(shape.server.unwrap_or_default())]
-            },
-        }
+        let is_young = given.mode == Mode::Published && done < given.young * total;
+        Self { line, left, speed, trust: if is_young { given.young_factor } else { 1.0 }, shares }
     }
 
     /// Seconds still to go with so many workers and servers.
@@ -228,8 +215,8 @@ mod tests {
     use super::*;
     use crate::estimate::Fitting;
     use crate::model::{
-        Convergence, Curve, Declared, DeclaredLoss, Goals, Job, LossPoint, MoveCost, Parallelism, Span, TenantId,
-        Time, Wanted,
+        Convergence, Curve, Declared, DeclaredLoss, Goals, Job, LossPoint, MoveCost, Parallelism, Span,
+        TenantId, Time, Wanted,
     };
     use std::sync::Arc;
 
@@ -244,7 +231,11 @@ mod tests {
             wanted: Wanted::default(),
             goals: Goals::default(),
             declared,
-            move_cost: MoveCost { save: Span::from_secs(10), load: Span::from_secs(50), ..MoveCost::default() },
+            move_cost: MoveCost {
+                save: Span::from_secs(10),
+                load: Span::from_secs(50),
+                ..MoveCost::default()
+            },
         };
         JobView::new(Arc::new(job), Time::ZERO)
     }

@@ -90,7 +90,9 @@ impl Parameters {
         positive("round_s", self.round_s)?;
         positive("young_factor", self.young_factor)?;
         positive("loss_over", self.loss_over)?;
-        for (name, value) in [("young", self.young), ("restart_gain", self.restart_gain), ("loss_fall", self.loss_fall)] {
+        for (name, value) in
+            [("young", self.young), ("restart_gain", self.restart_gain), ("loss_fall", self.loss_fall)]
+        {
             if !(value.is_finite() && value >= 0.0) {
                 return Err(format!("{name} = {value}; give a number from 0 on"));
             }
