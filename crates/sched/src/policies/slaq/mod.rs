@@ -419,7 +419,7 @@ struct TailParameters(Parameters);
 
 impl Default for TailParameters {
     fn default() -> Self {
-        Self(Parameters { tail: 0.06, at_events: true, ..Parameters::default() })
+        Self(Parameters { tail: 0.05, at_events: true, ..Parameters::default() })
     }
 }
 
