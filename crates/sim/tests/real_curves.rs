@@ -28,10 +28,10 @@ const KINDS: [Kind; 7] = [
     Kind { folder: "sia/traces/bert", better: Better::Higher, most_percent: [0.0, 0.0] },
     Kind { folder: "sia/traces/gpt_pmp", better: Better::Higher, most_percent: [0.0, 0.0] },
     Kind { folder: "sia/traces/cifar10", better: Better::Higher, most_percent: [1.5, 1.5] },
-    // Falls from 100 % along a line that ends in a corner, where the learning rate has been annealed: extrapolated past the
-    // corner, the line's end is wrong by up to its whole fall in ten reports.
+    // Falls from 100 % along a line that ends in a corner: extrapolated past the corner, the line is wrong by up to its whole
+    // fall in ten reports.
     Kind { folder: "sia/traces/deepspeech2", better: Better::Lower, most_percent: [7.0, 6.0] },
-    // The learning rate drops at reports 30 and 60, and the accuracy jumps by a quarter and more from one report to the next.
+    // After reports 30 and 60, where the usual schedule lowers the learning rate, the accuracy jumps by up to a third at once.
     // No curve can foresee that (to assume no change errs by 5 to 8 %), and for some reports afterwards any smooth curve takes
     // the jump for its slope.
     Kind { folder: "sia/traces/imagenet", better: Better::Higher, most_percent: [15.5, 15.5] },
