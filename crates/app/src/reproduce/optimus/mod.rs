@@ -245,6 +245,23 @@ mod tests {
         assert!(one[0].iter().zip(&one[2]).all(|(drf, floor)| drf > floor));
     }
 
+    #[test]
+    fn a_small_run_passes_its_checks_in_their_order() {
+        let [strong, smooth] = [ServerSpeeds::Strong, ServerSpeeds::StrongFitted]
+            .map(|speeds| speeds.functions().expect("figures"));
+        let effort = Effort { seed: Seed(7), seeds: Some(2), quick: true };
+        let found = findings(&effort, &silent(), &strong, &smooth, "a test");
+        let checks: Vec<&str> = found.rows.iter().map(|row| row.check).collect();
+        let expected = [&["B-1"; 8][..], &["B-2", "B-3", "B-4", "B-5", "B-6"]].concat();
+        assert_eq!(checks, expected);
+        let missed: Vec<&Row> = found.rows.iter().filter(|row| !row.pass).collect();
+        assert!(missed.is_empty(), "{missed:#?}");
+        // In the loop and naively the same, to the microseconds of the loop.
+        for row in found.rows.iter().filter(|row| row.check == "B-1" && row.reference.is_some()) {
+            assert!((row.ours.unwrap() - row.reference.unwrap()).abs() < 1e-3, "{row:?}");
+        }
+    }
+
     /// With all that was measured, where the file is at hand: the specification's own speeds.
     #[test]
     fn b_2_is_met_exactly_on_the_full_table_and_its_rows_are_shown() {
