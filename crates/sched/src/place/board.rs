@@ -3,10 +3,12 @@
 //! A node's load is what is taken of its GPUs and CPUs together, in thousandths (as in the public code of DL2, where both
 //! are counted in slots). Memory and network are not part of it, as they have other units. Ties go to the lower index.
 //!
-//! Cost: the first node in order is found at once. A unit that fits nowhere is tried on each node, but only once: until
-//! something is given back it will not fit.
+//! Cost: the first node in order is found at once. A node on which a unit does not fit is left out for units of that kind
+//! until something is given back, so all units of one kind together cost O((units + nodes) log nodes).
 
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
+use std::collections::binary_heap::PeekMut;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use crate::model::{
     Allocation, Cluster, CopyId, GpuTypeId, GpuTypeSet, NodeId, NodeState, Parallelism, Placement, RackId,
@@ -32,9 +34,13 @@ pub struct Board {
     free: FreeCapacity,
     by_load: BTreeSet<(u64, NodeId)>,
     holds: Vec<Resources>,
-    /// What fits on no node.
-    stuck: BTreeSet<(Resources, Near)>,
+    /// For each kind of unit the nodes on which it may still fit, by the load at which each was last seen; loads only grow
+    /// until something is given back.
+    queues: BTreeMap<(Resources, Near), ByLoad>,
 }
+
+/// Nodes, the least loaded first and of equal ones the lower index.
+type ByLoad = BinaryHeap<Reverse<(u64, NodeId)>>;
 
 /// GPUs and CPUs together, in thousandths; what is not tracked counts for nothing.
 fn sum(amounts: Resources) -> u64 {
@@ -49,7 +55,7 @@ impl Board {
             free: FreeCapacity::new(cluster),
             by_load: cluster.nodes.iter().map(|node| (0, node.id)).collect(),
             holds: cluster.nodes.iter().map(|node| node.holds).collect(),
-            stuck: BTreeSet::new(),
+            queues: BTreeMap::new(),
         }
     }
 
@@ -94,7 +100,7 @@ impl Board {
 
     /// Gives an allocation back.
     pub fn release(&mut self, allocation: &Allocation, shape: &Parallelism) {
-        self.stuck.clear();
+        self.queues.clear();
         self.edit(&allocation.nodes(), |free| free.release(allocation, shape));
     }
 
@@ -151,17 +157,31 @@ impl Board {
         first_only: bool,
     ) -> Option<NodeId> {
         let together = parts.iter().fold(Resources::NONE, |sum, (_, demand)| sum + *demand);
-        if !first_only && self.stuck.contains(&(together, near)) {
-            return None;
-        }
         let needs_gpu = together.gpu_milli > 0;
+        let fits = |board: &Self, node: NodeId| board.free.slots(node, &together, 1) == 1;
         let nodes = self.by_load.iter().map(|(_, node)| *node);
-        let mut usable = nodes.filter(|node| self.is_usable(*node, near, needs_gpu));
-        let fits = |node: &NodeId| self.free.slots(*node, &together, 1) == 1;
-        let found = if first_only { usable.next().filter(fits) } else { usable.find(fits) };
-        if found.is_none() && !first_only {
-            self.stuck.insert((together, near));
+        if first_only {
+            let first = nodes.into_iter().find(|node| self.is_usable(*node, near, needs_gpu));
+            return first.filter(|node| fits(self, *node));
         }
+        let kind = (together, near);
+        let mut queue = self.queues.remove(&kind).unwrap_or_else(|| {
+            let usable = nodes.filter(|node| self.is_usable(*node, near, needs_gpu));
+            usable.map(|node| Reverse((self.load(node), node))).collect()
+        });
+        let found = loop {
+            let Some(mut first) = queue.peek_mut() else { break None };
+            let Reverse((seen, node)) = *first;
+            let load = self.load(node);
+            if !fits(self, node) {
+                PeekMut::pop(first);
+            } else if load == seen {
+                break Some(node);
+            } else {
+                *first = Reverse((load, node));
+            }
+        };
+        self.queues.insert(kind, queue);
         found
     }
 
@@ -260,6 +280,40 @@ mod tests {
         assert_eq!(board.least_loaded(&worker, near, true), None);
         assert_eq!(board.least_loaded(&worker, near, false), Some(NodeId(1)));
         assert_eq!(board.least_loaded(&worker, Near { not: Some(NodeId(1)), ..near }, false), None);
+    }
+
+    proptest::proptest! {
+        /// The queues against a walk along all nodes.
+        #[test]
+        fn the_least_loaded_node_is_found_as_by_walking(choices in proptest::collection::vec(0usize..4, 1..60)) {
+            let mut board = board(5);
+            let near = board.near(&Wanted::default(), &[], None);
+            let kinds = [
+                vec![(WORKER_TASK, WORKER)],
+                vec![(SERVER_TASK, SERVER)],
+                vec![(WORKER_TASK, WORKER), (SERVER_TASK, SERVER)],
+            ];
+            let mut taken = Vec::new();
+            let shape = Parallelism::DataParallel(crate::model::DataParallel {
+                worker: WORKER,
+                workers: crate::model::WorkerRange { min: 1, max: 9 },
+                server: Some(SERVER),
+                servers: crate::model::WorkerRange { min: 1, max: 9 },
+            });
+            for choice in choices {
+                let Some(parts) = kinds.get(choice) else {
+                    if let Some(last) = taken.pop() {
+                        board.release(&last, &shape);
+                    }
+                    continue;
+                };
+                let nodes = board.by_load.iter().map(|(_, node)| *node);
+                let expected = nodes.into_iter().find(|node| board.slots(parts, near, *node, 1) == 1);
+                let found = board.least_loaded(parts, near, false);
+                proptest::prop_assert_eq!(found, expected);
+                taken.extend(found.map(|node| Allocation::new(board.take(parts, node).collect())));
+            }
+        }
     }
 
     #[test]

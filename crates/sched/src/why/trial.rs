@@ -82,7 +82,7 @@ fn smaller(job: &Job) -> Option<Job> {
     if workers == 0 {
         return None;
     }
-    let mut shape = shape.clone();
+    let mut shape = *shape;
     let longer = f64::from(shape.workers.min) / f64::from(workers);
     shape.workers = WorkerRange::exactly(workers);
     let mut job = Job { shape: Parallelism::DataParallel(shape), ..job.clone() };
