@@ -319,3 +319,20 @@ fn a_target_ends_the_range_and_nothing_counts_beyond_it() {
     assert_eq!(with_target(Some(0.9)), 1, "it is where it was to go");
     assert!(with_target(None) > 1 && with_target(Some(0.0)) > 1);
 }
+
+/// The baseline of the paper (specification, A2.7): equal shares, the remainder in the order of arrival, and what a job
+/// cannot use goes to the others.
+#[test]
+fn fair_shares_are_equal_to_a_core() {
+    let shares = |jobs: &[Job]| {
+        let mut world = World::new(2, 32, "fair", "");
+        world.arrive(jobs);
+        world.shares()
+    };
+    assert_eq!(shares(&drawn(7, |_| (1.0, 0.0))), [10, 9, 9, 9, 9, 9, 9]);
+    let mut jobs = drawn(6, |_| (1.0, 0.0));
+    jobs[2].shape = Parallelism::elastic(WorkerRange { min: 1, max: 4 }, Resources::cpus(1));
+    assert_eq!(shares(&jobs), [12, 12, 4, 12, 12, 12]);
+    jobs.truncate(2);
+    assert_eq!(shares(&jobs), [32, 32]);
+}
