@@ -2,7 +2,7 @@
 
 mod program;
 
-use program::{ends_with, scratch, trainyard};
+use program::{ends_with, scratch};
 use serde_json::Value;
 
 /// Three jobs as Helios logs them, the last of them still running.
