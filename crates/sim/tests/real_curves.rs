@@ -42,7 +42,6 @@ const KINDS: [Kind; 7] = [
 const FIRST: usize = 20;
 const AHEAD: usize = 10;
 
-#[expect(clippy::disallowed_methods, reason = "the data are files")]
 fn logs(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).expect("the folder can be read");
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("it can be listed").path()).collect();
@@ -54,7 +53,6 @@ fn logs(folder: &Path) -> Vec<PathBuf> {
     paths
 }
 
-#[expect(clippy::disallowed_methods, reason = "the data are files")]
 fn numbers(path: &Path) -> Vec<f64> {
     let bytes = std::fs::read(path).expect("the log can be read");
     if path.extension().is_some_and(|extension| extension == "csv") {
