@@ -156,6 +156,11 @@ fn a_target_is_the_asymptote_until_it_is_passed() {
     let low = DeclaredLoss { target: Some(1.0), ..declared };
     let passed = told(&losses(CURVE, 60), &low);
     assert!(passed.expected().unwrap().asymptote() < 0.6, "{:?}", passed.expected());
+    // Losses that rise through the target do not make it a promise of more rise.
+    let rising: Vec<f64> = (0..30).map(|k| 1.1 - 0.6 * 0.9f64.powi(k)).collect();
+    let through = told(&rising, &low);
+    assert_eq!(through.expected().unwrap().asymptote(), 1.0);
+    assert!(gain(&through, 10.0) >= 0.0, "{}", gain(&through, 10.0));
 }
 
 #[test]

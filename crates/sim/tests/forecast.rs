@@ -155,7 +155,7 @@ fn whole_cluster_jobs(jobs: impl IntoIterator<Item = (u64, u64, u64)>) -> Worklo
     };
     let made = |(submitted_s, runs_s, says_s): (u64, u64, u64)| {
         let iteration = Some(Span::from_secs(1));
-        let declared = Declared { iterations: Some(says_s as f64), iteration, limit: None };
+        let declared = Declared { iterations: Some(says_s as f64), iteration, ..Declared::default() };
         let job = Job { submitted: Time::from_secs(submitted_s), declared, ..like.clone() };
         (Arc::new(job), Truth::lasting(Span::from_secs(runs_s), NODES))
     };

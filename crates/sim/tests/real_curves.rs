@@ -16,19 +16,26 @@ use trainyard_sched::model::{Better, Convergence, DeclaredLoss, LossPoint};
 struct Kind {
     folder: &'static str,
     better: Better,
-    /// What the mean error of none of its logs exceeded, in percent: as deep networks are declared, and if nothing is.
+    /// What the mean error of none of its logs exceeds, in percent: as deep networks are declared, and if nothing is. SLAQ's
+    /// paper has 5 % for its own workloads.
     most_percent: [f64; 2],
 }
 
-/// Accuracies, F1 scores and error rates in percent; of yolov3 it is the loss on held-out data.
+/// Accuracies, F1 scores and word error rates; of yolov3 it is the loss on held-out data. Those of bert and gpt_pmp have two
+/// reports each, of which nothing can be predicted.
 const KINDS: [Kind; 7] = [
-    Kind { folder: "rubick/loss", better: Better::Lower, most_percent: [5.0, 5.0] },
+    Kind { folder: "rubick/loss", better: Better::Lower, most_percent: [1.5, 1.5] },
     Kind { folder: "sia/traces/bert", better: Better::Higher, most_percent: [0.0, 0.0] },
     Kind { folder: "sia/traces/gpt_pmp", better: Better::Higher, most_percent: [0.0, 0.0] },
-    Kind { folder: "sia/traces/cifar10", better: Better::Higher, most_percent: [5.0, 5.0] },
-    Kind { folder: "sia/traces/deepspeech2", better: Better::Lower, most_percent: [5.0, 5.0] },
-    Kind { folder: "sia/traces/imagenet", better: Better::Higher, most_percent: [5.0, 5.0] },
-    Kind { folder: "sia/traces/yolov3", better: Better::Lower, most_percent: [5.0, 5.0] },
+    Kind { folder: "sia/traces/cifar10", better: Better::Higher, most_percent: [1.5, 1.5] },
+    // Falls from 100 % along a line that ends in a corner: extrapolated past the corner, the line is wrong by up to its whole
+    // fall in ten reports.
+    Kind { folder: "sia/traces/deepspeech2", better: Better::Lower, most_percent: [7.0, 6.0] },
+    // After reports 30 and 60, where the usual schedule lowers the learning rate, the accuracy jumps by up to a third at once.
+    // No curve can foresee that (to assume no change errs by 5 to 8 %), and for some reports afterwards any smooth curve takes
+    // the jump for its slope.
+    Kind { folder: "sia/traces/imagenet", better: Better::Higher, most_percent: [15.5, 15.5] },
+    Kind { folder: "sia/traces/yolov3", better: Better::Lower, most_percent: [4.0, 4.0] },
 ];
 
 /// Predictions begin here.
@@ -94,7 +101,7 @@ fn fitted(history: &LossHistory, k: f64) -> f64 {
 fn real_losses_are_predicted_ten_reports_ahead() {
     let Some(data) = public("") else { return };
     let mut table = format!(
-        "{:42}{:>8}{:>9}{:>9}{:>9}{:>9}{:>9}\n",
+        "{:42}{:>8}{:>9}{:>9}{:>9}{:>9}{:>10}\n",
         "mean error in percent", "reports", "deep net", "unknown", "subl.", "linear", "no change"
     );
     let mut wrong = Vec::new();
@@ -114,7 +121,7 @@ fn real_losses_are_predicted_ten_reports_ahead() {
             errors.push(mean_error(&numbers, &declared(None), latest));
             let cell = |error: &Option<f64>| error.map_or("-".to_owned(), |error| format!("{error:.2}"));
             let _ = write!(table, "{name:42}{:>8}", numbers.len());
-            errors.iter().for_each(|error| drop(write!(table, "{:>9}", cell(error))));
+            table.extend(errors.iter().map(|error| format!("{:>9}", cell(error))));
             table.push('\n');
             for (error, most) in errors.iter().zip(kind.most_percent) {
                 if error.is_some_and(|error| error.is_nan() || error > most) {

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use rayon::prelude::*;
+use trainyard_sched::decide::{Entry, Suits};
 use trainyard_sched::metrics::Summary;
 use trainyard_sched::policies::ALL;
-use trainyard_sim::workload::{Done, ImportReport};
+use trainyard_sim::workload::{Done, ImportReport, Workload};
 
 use super::run::Journal;
 use super::{Ending, Output, print, say};
@@ -28,7 +29,7 @@ const RUNS: &str = "runs";
 pub(super) struct CompareArguments {
     #[command(flatten)]
     inputs: InputArguments,
-    /// The policies, such as fifo,srtf{by = "gpu_time"} [default: all].
+    /// The policies, such as fifo,srtf{by = "gpu_time"} [default: all that suit the jobs].
     #[arg(long, value_name = "LIST", help_heading = "Run")]
     policies: Option<String>,
     /// How many policies run at one time [default: as many as there are cores].
@@ -59,13 +60,26 @@ pub(super) fn busy_day(output: Output) -> Result<Ending, Failure> {
     perform(&given, output)
 }
 
+/// The policies that have something to look at in these jobs.
+fn suited_to(workload: &Workload) -> Vec<PolicyChoice> {
+    let has_losses = workload.jobs.iter().any(|(_, truth)| truth.loss.is_some());
+    let has_servers = workload
+        .jobs
+        .iter()
+        .any(|(job, _)| job.shape.data_parallel().is_some_and(|shape| shape.server.is_some()));
+    let suits = |entry: &&&Entry| match entry.suits {
+        Suits::AnyJobs => true,
+        Suits::Losses => has_losses,
+        Suits::Servers => has_servers,
+    };
+    ALL.iter().filter(suits).copied().map(PolicyChoice::plain).collect()
+}
+
 /// Compares policies.
 pub(super) fn perform(given: &CompareArguments, output: Output) -> Result<Ending, Failure> {
-    let choices = match &given.policies {
-        Some(list) => parse_policies(list)?,
-        None => ALL.iter().copied().map(PolicyChoice::plain).collect(),
-    };
+    let named = given.policies.as_deref().map(parse_policies).transpose()?;
     let inputs = Inputs::new(&given.inputs)?;
+    let choices = named.unwrap_or_else(|| suited_to(&inputs.workload));
     inputs.reports().for_each(say_findings);
     let trials = try_all(given, &inputs, &choices)?;
     let summaries: Vec<Summary> = trials.iter().map(|trial| trial.summary.clone()).collect();

@@ -16,7 +16,7 @@ pub use decision::{Change, Decision};
 pub use parameters::{ParameterError, parameters};
 pub(crate) use parameters::{defaults, similar};
 pub use plan::{News, Plan};
-pub use policy::{Build, Cadence, Entry, Policy};
+pub use policy::{Build, Cadence, Entry, Policy, Suits};
 pub use ranked::{Manner, Rank, Ranked};
 pub use reason::{Names, Reason, Verdict};
 pub use slate::{Given, Line, Memory, Misfit, Slate, Unit, ahead_by, by_arrival};

@@ -95,10 +95,23 @@ pub struct Entry {
     pub source: &'static str,
     /// Whether what jobs declare about their length matters to it.
     pub reads_declared: bool,
+    /// Which jobs it is for. It decides on others too, but learns nothing from them.
+    pub suits: Suits,
     /// Its parameters with their defaults, as TOML.
     pub defaults: fn() -> toml::Table,
     /// Makes one.
     pub build: Build,
+}
+
+/// What jobs must have for a policy to be worth a look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Suits {
+    /// Nothing special.
+    AnyJobs,
+    /// Losses that they report.
+    Losses,
+    /// Parameter servers.
+    Servers,
 }
 
 /// Makes a policy from its parameters.

@@ -1,10 +1,12 @@
 //! How fast, how long, how good? Formulas that policies and the simulator's physics share.
 
+mod accuracy;
 mod iteration;
 mod least_squares;
 mod loss;
 mod speed;
 
+pub use accuracy::AccuracyForecast;
 pub use iteration::{graph_iteration_s, ring_all_reduce_s};
 pub use loss::{
     Expected, Family, Fit, Fitting, LossHealth, LossHistory, MAX_LOSS_POINTS, Milestone, Reached, fit_inverse,

@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::decide::{
-    Ahead, Cadence, Decision, Entry, Policy, Rank, Ranked, Reason, Verdict, defaults, parameters,
+    Ahead, Cadence, Decision, Entry, Policy, Rank, Ranked, Reason, Suits, Verdict, defaults, parameters,
 };
 use crate::model::{Job, JobId, PriorityClass, Span, Time};
 use crate::place::{Ask, FreeCapacity, Rule};
@@ -248,6 +248,7 @@ pub(super) const ENTRY: Entry = Entry {
     title: "first in, first out; later jobs may start if they do not delay the first that waits",
     source: "Lifka, JSSPP 1995; Mu'alem and Feitelson, TPDS 2001",
     reads_declared: true,
+    suits: Suits::AnyJobs,
     defaults: defaults::<Parameters>,
     build: |given| {
         let Parameters { assumed_s, placement } = parameters("easy", given)?;

@@ -20,8 +20,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::decide::{
-    Ahead, Cadence, Decision, Entry, Manner, ParameterError, Policy, Rank, Ranked, Reason, Verdict, defaults,
-    parameters,
+    Ahead, Cadence, Decision, Entry, Manner, ParameterError, Policy, Rank, Ranked, Reason, Suits, Verdict,
+    defaults, parameters,
 };
 use crate::model::{GpuTypeSet, JobId, PriorityClass, Time};
 use crate::place::Rule;
@@ -183,6 +183,7 @@ pub(super) const FIFO: Entry = Entry {
     title: "first in, first out; the head of the queue blocks",
     source: "folklore",
     reads_declared: false,
+    suits: Suits::AnyJobs,
     defaults: defaults::<Parameters>,
     build: |given| {
         let Parameters { placement } = parameters("fifo", given)?;
@@ -196,6 +197,7 @@ pub(super) const FIFO_SKIP: Entry = Entry {
     title: "first in, first out; jobs that do not fit are passed by",
     source: "folklore; `fjf` in the code of Tiresias (NSDI 2019)",
     reads_declared: false,
+    suits: Suits::AnyJobs,
     defaults: defaults::<Parameters>,
     build: |given| {
         let Parameters { placement } = parameters("fifo-skip", given)?;
@@ -209,6 +211,7 @@ pub(super) const YARN_CS: Entry = Entry {
     title: "strict first in, first out with consolidated placement: YARN's capacity scheduler, one queue",
     source: "Gu et al., Tiresias, NSDI 2019, baseline",
     reads_declared: false,
+    suits: Suits::AnyJobs,
     defaults: defaults::<YarnParameters>,
     build: |given| {
         let YarnParameters { placement } = parameters("yarn-cs", given)?;

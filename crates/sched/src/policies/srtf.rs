@@ -22,7 +22,7 @@ use std::cmp::Reverse;
 use serde::{Deserialize, Serialize};
 
 use crate::decide::{
-    Ahead, Cadence, Decision, Entry, Manner, Policy, Rank, Ranked, Verdict, defaults, parameters,
+    Ahead, Cadence, Decision, Entry, Manner, Policy, Rank, Ranked, Suits, Verdict, defaults, parameters,
 };
 use crate::model::{JobId, PriorityClass, Time};
 use crate::place::Rule;
@@ -174,6 +174,7 @@ pub(super) const SRTF: Entry = Entry {
     title: "shortest remaining time first, with preemption, by what jobs declare",
     source: "Schrage 1968; `shortest` in the code of Tiresias (NSDI 2019)",
     reads_declared: true,
+    suits: Suits::AnyJobs,
     defaults: defaults::<Parameters>,
     build: |given| Ok(Shortest::boxed(parameters("srtf", given)?, true)),
 };
@@ -184,6 +185,7 @@ pub(super) const SJF: Entry = Entry {
     title: "shortest job first, without preemption, by what jobs declare",
     source: "folklore",
     reads_declared: true,
+    suits: Suits::AnyJobs,
     defaults: defaults::<Parameters>,
     build: |given| Ok(Shortest::boxed(parameters("sjf", given)?, false)),
 };

@@ -28,7 +28,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::decide::{
-    Ahead, Cadence, Decision, Entry, Policy, Rank, Ranked, Reason, Verdict, defaults, parameters,
+    Ahead, Cadence, Decision, Entry, Policy, Rank, Ranked, Reason, Suits, Verdict, defaults, parameters,
 };
 use crate::model::{Allocation, Job, JobId, PriorityClass, Time};
 use crate::place::{Ask, Rule};
@@ -224,6 +224,7 @@ pub(super) const ENTRY: Entry = Entry {
     title: "multi-resource packing by alignment, less remaining work first",
     source: "Grandl et al., Tetris, SIGCOMM 2014",
     reads_declared: true,
+    suits: Suits::AnyJobs,
     defaults: defaults::<Parameters>,
     build: |given| {
         let parameters: Parameters = parameters("tetris", given)?;

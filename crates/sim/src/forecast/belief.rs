@@ -332,7 +332,8 @@ mod tests {
         let workload = crate::generate::generate(&crate::generate::Parameters::default()).expect("a preset");
         let mut job = (*workload.jobs[0].0).clone();
         let iteration = Some(Span::from_secs(1));
-        job.declared = trainyard_sched::model::Declared { iterations: Some(100.0), iteration, limit: None };
+        job.declared =
+            trainyard_sched::model::Declared { iterations: Some(100.0), iteration, ..Default::default() };
         let ended = |worked_s| Ended { job: Arc::new(job.clone()), worked_s };
         let exact: Vec<Ended> = (0..320).map(|_| ended(100.0)).collect();
         assert_eq!(common_errors(&exact), [1.0; PARTS]);

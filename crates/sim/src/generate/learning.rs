@@ -209,11 +209,11 @@ mod tests {
         let scaled = draw(&Learning { scales, ..Learning::default() });
         for (((a, x), (b, y)), (_, z)) in silent.jobs.iter().zip(&open.jobs).zip(&scaled.jobs) {
             assert_eq!(x, y, "what is declared changes no truth");
-            assert_eq!((a.declared.speed, a.declared.loss.curve), (None, None));
-            assert_eq!(b.declared.loss.curve, Some(y.loss.as_ref().unwrap().curve));
+            assert_eq!((a.declared.speed.as_ref(), a.declared.loss.curve), (None, None));
+            assert_eq!(b.declared.loss.curve, y.loss.as_ref().unwrap().course.formula());
             assert_eq!((x.iterations, &x.speed), (z.iterations, &z.speed));
         }
-        let loss = |i: usize| scaled.jobs[i].1.loss.as_ref().unwrap().curve.loss(0.0);
+        let loss = |i: usize| scaled.jobs[i].1.loss.as_ref().unwrap().course.loss(0.0);
         assert!((loss(0) - 5.001).abs() < 1e-12 && (loss(1) - 1e5).abs() < 1e-6 && loss(2) == loss(0));
     }
 }

@@ -25,7 +25,9 @@ pub(super) const PAPER: Paper = Paper {
 };
 
 /// Floors of the trade-off, in hundredths of the fair share.
-const FLOORS: [u32; 8] = [0, 15, 30, 45, 60, 75, 90, 100];
+const FLOORS: [u32; 7] = [0, 15, 30, 45, 60, 75, 90];
+/// Weights of being trained, in thousandths.
+const TAILS: [u32; 7] = [0, 10, 30, 60, 100, 300, 1000];
 
 /// What is run on every workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,7 +45,10 @@ enum Which {
     FairDividing,
     SlaqDividing,
     Tail,
+    /// With a floor.
     Floor(u32),
+    /// With a weight on being trained.
+    Weight(u32),
 }
 
 /// All runs, those of each kind in the order of the seeds.
@@ -72,13 +77,19 @@ fn variant(which: Which) -> Result<Variant, Failure> {
             let floor = format!("floor = {:?}", f64::from(hundredths) / 100.0);
             (Learning::default(), policy("slaq", &floor)?)
         }
+        Which::Weight(thousandths) => {
+            let tail = format!("tail = {:?}", f64::from(thousandths) / 1000.0);
+            (Learning::default(), policy("slaq-tail", &tail)?)
+        }
     };
     Ok(Variant { learning, policy })
 }
 
 fn run(effort: &Effort, progress: &Progress<'_>) -> Result<Findings, Failure> {
     let seeds = effort.count(24, 4);
-    let floors = FLOORS.into_iter().filter(|floor| !effort.quick || floor % 30 == 0).map(Which::Floor);
+    let every = if effort.quick { 3 } else { 1 };
+    let floors = FLOORS.into_iter().step_by(every).map(Which::Floor);
+    let weights = TAILS.into_iter().step_by(every).map(Which::Weight);
     let kinds: Vec<Which> = [
         Which::Fair,
         Which::Slaq,
@@ -92,6 +103,7 @@ fn run(effort: &Effort, progress: &Progress<'_>) -> Result<Findings, Failure> {
     ]
     .into_iter()
     .chain(floors)
+    .chain(weights)
     .collect();
     (progress.expect)((kinds.len() * seeds) as u64);
     let tasks: Vec<(Which, usize)> =

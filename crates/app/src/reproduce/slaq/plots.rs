@@ -135,24 +135,34 @@ fn prediction(predicted: &[Predicted], is_geometric: bool) -> Option<Plot> {
 }
 
 fn trade_off(runs: &Runs) -> Plot {
-    let floors =
-        || runs.keys().filter_map(|which| if let Which::Floor(floor) = which { Some(*floor) } else { None });
-    let relative = |floor: u32, level: usize| {
-        let both = runs[&Which::Floor(floor)].iter().zip(&runs[&Which::Fair]);
+    let relative = |which: Which, level: usize| {
+        let both = runs[&which].iter().zip(&runs[&Which::Fair]);
         let ratios: Vec<f64> = both.map(|(ours, fair)| ours.mean_to(level) / fair.mean_to(level)).collect();
         ratios.iter().sum::<f64>() / ratios.len() as f64
     };
-    let curve = |(level, name): (usize, &str)| PlotCurve {
-        name: name.to_owned(),
-        points: floors().map(|floor| (f64::from(floor) / 100.0, relative(floor, level))).collect(),
+    let curve = |name: &str, belongs: fn(&Which) -> bool| {
+        let members = runs.keys().copied().filter(&belongs);
+        let mut points: Vec<(f64, f64)> =
+            members.map(|which| (relative(which, 2), relative(which, 0))).collect();
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        PlotCurve { name: name.to_owned(), points }
     };
     Plot {
-        title: "What a floor costs and brings".to_owned(),
-        reading: "Mean times relative to fair shares, by the part of the fair share that every job has in any case.".to_owned(),
-        alternative: "With no floor it is SLAQ, with a floor of 1 fair shares.".to_owned(),
-        x: (Scale::Part, "floor"),
-        y: (Scale::Count, "time, times that of fair"),
+        title: "What the end of training costs at 90 %".to_owned(),
+        reading: "Mean times relative to fair shares, which are at 1 on both axes; further down and left is better. \
+                  The least floor and the least weight are on the right."
+            .to_owned(),
+        alternative: format!(
+            "slaq-tail takes {:.2} times as long as fair shares to 99 %, and {:.2} times to 90 %.",
+            relative(Which::Tail, 2),
+            relative(Which::Tail, 0)
+        ),
+        x: (Scale::Count, "time to 99 %, times that of fair"),
+        y: (Scale::Count, "time to 90 %, times that of fair"),
         steps: false,
-        curves: [(0, "to 90 %"), (1, "to 95 %"), (2, "to 99 %")].map(curve).to_vec(),
+        curves: vec![
+            curve("slaq, by the floor", |which| matches!(which, Which::Floor(_))),
+            curve("slaq-tail, by the weight of the end", |which| matches!(which, Which::Weight(_))),
+        ],
     }
 }

@@ -77,11 +77,7 @@ impl<const N: usize> Found<N> {
                 matrix[1 + i][1 + j] = a * a * sums.d_d[i][j];
             }
         }
-        for i in 0..P {
-            for j in 0..i {
-                matrix[i][j] = matrix[j][i];
-            }
-        }
+        let matrix = std::array::from_fn(|i| std::array::from_fn(|j| matrix[i.min(j)][i.max(j)]));
         (matrix, free)
     }
 }

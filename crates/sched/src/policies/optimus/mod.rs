@@ -35,8 +35,8 @@ mod speeds;
 use serde::{Deserialize, Serialize};
 
 use crate::decide::{
-    Ahead, Cadence, Decision, Entry, Memory, ParameterError, Policy, Verdict, ahead_by, by_arrival, defaults,
-    parameters,
+    Ahead, Cadence, Decision, Entry, Memory, ParameterError, Policy, Suits, Verdict, ahead_by, by_arrival,
+    defaults, parameters,
 };
 use crate::estimate::Fitting;
 use crate::model::{JobId, Span};
@@ -143,6 +143,7 @@ pub(super) const ENTRY: Entry = Entry {
     title: "workers and parameter servers by marginal gain, with speeds fitted as jobs run",
     source: "Peng et al., Optimus, EuroSys 2018",
     reads_declared: true,
+    suits: Suits::Servers,
     defaults: defaults::<Parameters>,
     build: |given| {
         let parameters: Parameters = parameters("optimus", given)?;

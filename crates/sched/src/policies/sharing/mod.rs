@@ -32,7 +32,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::decide::{
-    Abilities, Ahead, Cadence, Decision, Entry, Plan, Policy, Reason, Verdict, defaults, parameters,
+    Abilities, Ahead, Cadence, Decision, Entry, Plan, Policy, Reason, Suits, Verdict, defaults, parameters,
 };
 use crate::model::{Job, JobId, PriorityClass, Resources, TenantId, Time};
 use crate::place::Rule;
@@ -409,6 +409,7 @@ pub(super) const FAIR: Entry = Entry {
     title: "equal shares of GPUs (or CPUs) per weight, by tenant and then by job",
     source: "Demers et al., SIGCOMM 1989; baseline of SLAQ (SoCC 2017)",
     reads_declared: false,
+    suits: Suits::AnyJobs,
     defaults: defaults::<Parameters>,
     build: |given| Ok(Sharing::boxed(parameters("fair", given)?, one_resource)),
 };
@@ -419,6 +420,7 @@ pub(super) const DRF: Entry = Entry {
     title: "dominant resource fairness by progressive filling, with weights and quotas",
     source: "Ghodsi et al., NSDI 2011",
     reads_declared: false,
+    suits: Suits::AnyJobs,
     defaults: defaults::<Parameters>,
     build: |given| Ok(Sharing::boxed(parameters("drf", given)?, Resources::dominant_share)),
 };

@@ -53,8 +53,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::decide::{
-    Abilities, Ahead, Cadence, Decision, Entry, ParameterError, Plan, Policy, Reason, Verdict, defaults,
-    parameters,
+    Abilities, Ahead, Cadence, Decision, Entry, ParameterError, Plan, Policy, Reason, Suits, Verdict,
+    defaults, parameters,
 };
 use crate::estimate::Fitting;
 use crate::model::{Allocation, GpuTypeId, GpuTypeSet, Job, JobId, Resources, Span, WORKER_TASK};
@@ -419,7 +419,7 @@ struct TailParameters(Parameters);
 
 impl Default for TailParameters {
     fn default() -> Self {
-        Self(Parameters { tail: 0.06, at_events: true, ..Parameters::default() })
+        Self(Parameters { tail: 0.05, at_events: true, ..Parameters::default() })
     }
 }
 
@@ -429,6 +429,7 @@ pub(super) const SLAQ_TAIL: Entry = Entry {
     title: "like slaq, but to be done counts as well, so that jobs near their end are not starved",
     source: "Zhang et al., SoCC 2017; what it counts besides is this project's",
     reads_declared: true,
+    suits: Suits::Losses,
     defaults: defaults::<TailParameters>,
     build: |given| Ok(Slaq::boxed(parameters::<TailParameters>("slaq-tail", given)?.0.check("slaq-tail")?)),
 };
@@ -439,6 +440,7 @@ pub(super) const SLAQ: Entry = Entry {
     title: "each worker to the job whose loss it lowers most in the next seconds",
     source: "Zhang et al., SoCC 2017",
     reads_declared: true,
+    suits: Suits::Losses,
     defaults: defaults::<Parameters>,
     build: |given| Ok(Slaq::boxed(parameters::<Parameters>("slaq", given)?.check("slaq")?)),
 };

@@ -29,8 +29,8 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use crate::decide::{
-    Ahead, Cadence, Decision, Entry, Given, Memory, Misfit, ParameterError, Policy, Slate, Unit, Verdict,
-    ahead_by, by_arrival, defaults, parameters,
+    Ahead, Cadence, Decision, Entry, Given, Memory, Misfit, ParameterError, Policy, Slate, Suits, Unit,
+    Verdict, ahead_by, by_arrival, defaults, parameters,
 };
 use crate::model::{JobId, Span, WorkerRange};
 use crate::view::{JobView, Snapshot};
@@ -223,6 +223,7 @@ pub(super) const DRF: Entry = Entry {
     title: "dominant resource fairness in slots, in bundles of a worker and a parameter server",
     source: "Ghodsi et al., NSDI 2011; as a baseline of DL2 (2019)",
     reads_declared: false,
+    suits: Suits::Servers,
     defaults: defaults::<Plain>,
     build: |given| {
         let Plain { round_s, misfit } = parameters("slot-drf", given)?;
@@ -236,6 +237,7 @@ pub(super) const FIFO: Entry = Entry {
     title: "first in, first out in slots; each job gets as many bundles as it can use",
     source: "a baseline of DL2 (2019)",
     reads_declared: false,
+    suits: Suits::Servers,
     defaults: defaults::<Plain>,
     build: |given| {
         let Plain { round_s, misfit } = parameters("slot-fifo", given)?;
@@ -249,6 +251,7 @@ pub(super) const SRTF: Entry = Entry {
     title: "shortest remaining time first in slots; each job gets as many bundles as it can use",
     source: "a baseline of DL2 (2019)",
     reads_declared: true,
+    suits: Suits::Servers,
     defaults: defaults::<Remaining>,
     build: |given| {
         let Remaining { round_s, misfit, by } = parameters("slot-srtf", given)?;
@@ -262,6 +265,7 @@ pub(super) const TETRIS: Entry = Entry {
     title: "multi-resource packing by alignment in slots, less remaining work first",
     source: "Grandl et al., Tetris, SIGCOMM 2014; as a baseline of DL2 (2019)",
     reads_declared: true,
+    suits: Suits::Servers,
     defaults: defaults::<Packing>,
     build: |given| {
         let Packing { round_s, misfit, by, work } = parameters("slot-tetris", given)?;

@@ -36,8 +36,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::decide::{
-    Ahead, Cadence, Decision, Entry, Manner, ParameterError, Policy, Rank, Ranked, Reason, Verdict, defaults,
-    parameters,
+    Ahead, Cadence, Decision, Entry, Manner, ParameterError, Policy, Rank, Ranked, Reason, Suits, Verdict,
+    defaults, parameters,
 };
 use crate::model::{JobId, PriorityClass, Span, Time};
 use crate::place::Rule;
@@ -492,6 +492,7 @@ pub(super) const ENTRY: Entry = Entry {
     title: "least attained service in bands (2D-LAS), or by Gittins index; needs no declared length",
     source: "Gu et al., Tiresias, NSDI 2019",
     reads_declared: false,
+    suits: Suits::AnyJobs,
     defaults: defaults::<Parameters>,
     build: |given| Ok(Box::new(Tiresias::new(given)?)),
 };
