@@ -381,7 +381,8 @@ mod tests {
     #[test]
     fn shares_are_by_the_order_of_losses_and_split_a_job_across_a_border() {
         let jobs = |workers: &[f64]| -> Vec<(f64, f64)> { workers.iter().map(|w| (0.0, *w)).collect() };
-        assert_eq!(shares(&jobs(&[4.0, 3.0, 2.0, 1.0])), Some([0.4, 0.3, 0.3]));
+        let four = shares(&jobs(&[4.0, 3.0, 2.0, 1.0])).unwrap();
+        assert!(four.iter().zip([0.4, 0.3, 0.3]).all(|(a, b)| (a - b).abs() < 1e-12), "{four:?}");
         assert_eq!(shares(&jobs(&[1.0; 3])), None);
         let five = shares(&jobs(&[5.0, 5.0, 0.0, 0.0, 0.0])).unwrap();
         assert!((five[0] - 0.625).abs() < 1e-12 && (five[1] - 0.375).abs() < 1e-12, "{five:?}");
