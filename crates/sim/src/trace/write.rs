@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use trainyard_sched::model::{
-    GPU, Goals, GpuTypeSet, Job, MoveCost, Parallelism, Span, SpeedFunction, Topology, Wanted,
+    DataParallel, GPU, Goals, GpuTypeSet, Job, MoveCost, Parallelism, Span, SpeedFunction, Topology, Wanted,
 };
 
 use super::native::{COLUMNS, ENDINGS, training_texts};
@@ -59,28 +59,9 @@ fn fields(workload: &Workload, job: &Job, truth: &Truth) -> Result<[String; COLU
     let Parallelism::DataParallel(shape) = &job.shape else { return Err("it is a graph of tasks") };
     let [iterations, work, fixed, loss, noise, better, convergence, target] =
         training_texts(truth, &job.declared.loss)?;
-    let (workers, honest) = match &truth.speed {
-        Speed::Fixed { iteration, workers } => (*workers, iteration.scaled(truth.iterations)),
-        Speed::Function(function @ SpeedFunction::WithFixedPart { .. }) => {
-            let workers = shape.workers.min.max(1);
-            let per_s = function.iterations_per_s(workers, 0);
-            (workers, Span::from_secs_f64(truth.iterations / per_s))
-        }
-        _ => {
-            return Err("its speed is neither in proportion to its workers nor that with a fixed part added");
-        }
-    };
-    check(job, truth)?;
-    if shape.server.is_some() {
-        return Err("it has parameter servers");
-    }
-    if shape.worker.network_bytes_per_s > 0 {
-        return Err("a worker needs network");
-    }
+    let (workers, honest) = workers_and_length(shape, truth)?;
+    check(job, shape, truth)?;
     let each = shape.worker.gpu_milli;
-    if each > GPU && !each.is_multiple_of(GPU) {
-        return Err("a worker needs a part of a GPU besides whole ones");
-    }
     // GPUs in the columns are those of all workers; a job without GPUs counts its workers.
     let per_worker = each.div_ceil(GPU).max(1);
     let gpus = if each == 0 { 0 } else { u64::from(workers) * per_worker };
@@ -133,8 +114,33 @@ fn fields(workload: &Workload, job: &Job, truth: &Truth) -> Result<[String; COLU
     ])
 }
 
+/// How many workers the run time in the columns belongs to, and that run time.
+fn workers_and_length(shape: &DataParallel, truth: &Truth) -> Result<(u32, Span), &'static str> {
+    match &truth.speed {
+        Speed::Fixed { iteration, workers } => Ok((*workers, iteration.scaled(truth.iterations))),
+        Speed::Function(function @ SpeedFunction::WithFixedPart { .. }) => {
+            let workers = shape.workers.min.max(1);
+            let per_s = function.iterations_per_s(workers, 0);
+            Ok((workers, Span::from_secs_f64(truth.iterations / per_s)))
+        }
+        _ => Err("its speed is neither in proportion to its workers nor that with a fixed part added"),
+    }
+}
+
 /// Refuses what no column is for.
-fn check(job: &Job, truth: &Truth) -> Result<(), &'static str> {
+fn check(job: &Job, shape: &DataParallel, truth: &Truth) -> Result<(), &'static str> {
+    if shape.server.is_some() {
+        return Err("it has parameter servers");
+    }
+    if shape.worker.network_bytes_per_s > 0 {
+        return Err("a worker needs network");
+    }
+    if shape.worker.gpu_milli > GPU && !shape.worker.gpu_milli.is_multiple_of(GPU) {
+        return Err("a worker needs a part of a GPU besides whole ones");
+    }
+    if job.declared.speed.is_some() {
+        return Err("it declares its speed by size");
+    }
     let Goals { deadline, weight, class, .. } = job.goals;
     let plain = Goals { deadline, weight, class, ..Goals::default() };
     if job.goals != plain {
