@@ -141,7 +141,7 @@ fn trade_off(runs: &Runs) -> Plot {
         ratios.iter().sum::<f64>() / ratios.len() as f64
     };
     let curve = |name: &str, belongs: fn(&Which) -> bool| {
-        let members = runs.keys().copied().filter(|which| belongs(which));
+        let members = runs.keys().copied().filter(&belongs);
         let mut points: Vec<(f64, f64)> =
             members.map(|which| (relative(which, 2), relative(which, 0))).collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
