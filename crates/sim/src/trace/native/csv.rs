@@ -106,11 +106,7 @@ mod tests {
         let head = "job_id,submit_s,duration_s,gpus,workers,cpus,gpu_share,min_gpus,max_gpus";
         let rows = "pods,0,9,16,2,,,8,24\nshares,0,9,3,,,0.5,,\nfarm,0,9,0,128,1,,64,\n";
         let read = read_text(&format!("{head}\n{rows}")).unwrap();
-<<<<<<< HEAD
         let shape = |i: usize| read.jobs[i].0.shape.data_parallel().copied().unwrap();
-=======
-        let shape = |i: usize| *read.jobs[i].0.shape.data_parallel().unwrap();
->>>>>>> opt
         let workers = |min, max| WorkerRange { min, max };
         assert_eq!((shape(0).workers, shape(0).worker), (workers(1, 3), Resources::gpus(8)));
         let half = Resources { gpu_milli: 500, ..Resources::NONE };
