@@ -238,6 +238,30 @@ fn with_more_jobs_than_cores_everybody_has_a_turn() {
 }
 
 #[test]
+fn a_job_that_would_lose_all_it_did_is_not_made_to_wait() {
+    let after_ten_epochs = |checkpoint_every| {
+        let mut jobs: Vec<Job> = (0..3).map(|i| job(i, 9.0, Some(geometric(40.0)))).collect();
+        let cost = MoveCost { loses_when_stopped: true, checkpoint_every, ..MoveCost::default() };
+        jobs.iter_mut().for_each(|job| job.move_cost = cost);
+        let mut world = World::new(1, 2, "slaq", "");
+        world.arrive(&jobs);
+        let shares = (0..10).map(|_| {
+            world.epoch();
+            world.shares()
+        });
+        shares.collect::<Vec<_>>()
+    };
+    assert!(
+        after_ten_epochs(None).iter().all(|shares| *shares == [1, 1, 0]),
+        "turns would keep all at the start"
+    );
+    // Epochs are 3 s: after two of them a checkpoint is there.
+    let shares = after_ten_epochs(Some(Span::from_secs(6)));
+    assert_eq!(shares[0], [1, 1, 0]);
+    assert!((0..3).all(|id| shares.iter().any(|shares| shares[id] == 0)), "{shares:?}");
+}
+
+#[test]
 fn a_change_that_costs_is_made_if_it_pays_and_not_twice_in_a_row() {
     let with_cost = |load_s: u64| {
         let mut jobs = drawn(4, |_| (1.0, 0.0));

@@ -120,7 +120,7 @@ fn details_agree_with_obvious_counts() {
                 .timeline
                 .blocks(Span::ZERO)
                 .iter()
-                .map(|block| block.bar.held.as_secs_f64() * f64::from(block.bar.share_milli) / 1000.0)
+                .map(|block| block.bar.gpu_milli_us as f64 / 1e9)
                 .sum();
             same(bars, metrics.used_gpus.integral(), &what("bars"));
             assert!(details.timeline.blocks(Span::ZERO).iter().all(|block| block.bar.to <= end));

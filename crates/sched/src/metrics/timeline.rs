@@ -58,6 +58,9 @@ pub struct Bar {
     pub stretches: u32,
     /// The time held by all of them together.
     pub held: Span,
+    /// The same times what was held of the device, in thousandths of a GPU times microseconds. Stretches that are
+    /// told as one may have held different parts.
+    pub gpu_milli_us: u64,
 }
 
 /// A bar over neighbouring devices of a node.
@@ -83,6 +86,7 @@ impl Bar {
         self.to = self.to.max(other.to);
         self.stretches += other.stretches;
         self.held += other.held;
+        self.gpu_milli_us += other.gpu_milli_us;
     }
 
     fn looks_like(&self, other: &Self) -> bool {
@@ -148,6 +152,7 @@ impl Timeline {
                     if let Some(i) = above {
                         blocks[i].devices += 1;
                         blocks[i].bar.held += bar.held;
+                        blocks[i].bar.gpu_milli_us += bar.gpu_milli_us;
                     } else {
                         blocks.push(Block { row, device, devices: 1, bar });
                     }
@@ -172,6 +177,7 @@ impl Timeline {
                 share_milli,
                 stretches: 1,
                 held: at.since(since),
+                gpu_milli_us: at.since(since).0.saturating_mul(u64::from(share_milli)),
             };
             for (device, bars) in self.rows[row].devices.iter_mut().enumerate() {
                 if placement.gpus.devices >> device & 1 == 1 {
@@ -221,7 +227,7 @@ impl Bar {
     /// A time without the node, which is nobody's.
     fn absence(from: Time, to: Time) -> Self {
         let (job, left) = (JobId(u32::MAX), Left::Lost);
-        Self { job, from, to, left, share_milli: 0, stretches: 1, held: to.since(from) }
+        Self { job, from, to, left, share_milli: 0, stretches: 1, held: to.since(from), gpu_milli_us: 0 }
     }
 }
 
@@ -271,7 +277,16 @@ mod tests {
     fn bar(job: u32, from_s: u64, to_s: u64) -> Bar {
         let (from, to) = (Time::from_secs(from_s), Time::from_secs(to_s));
         let left = Left::Stopped;
-        Bar { job: JobId(job), from, to, left, share_milli: 1000, stretches: 1, held: to.since(from) }
+        Bar {
+            job: JobId(job),
+            from,
+            to,
+            left,
+            share_milli: 1000,
+            stretches: 1,
+            held: to.since(from),
+            gpu_milli_us: to.since(from).0 * 1000,
+        }
     }
 
     #[test]

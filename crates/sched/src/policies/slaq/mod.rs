@@ -33,7 +33,8 @@
 //! The paper has one kind of resource and elastic jobs. Here a job of fixed size is one claim for all of its workers, at its
 //! least from the start. GPU types are pools of their own; a job grows on the type that it has. Jobs that must not be moved
 //! keep the size they began with. With more jobs than room, those wait that ran last: first come those that never ran, then
-//! those that wait longest, inside their priority class. A job's weight multiplies what it gains. Limits and guarantees of
+//! those that wait longest, inside their priority class. A job that would lose all that it did is not made to wait. A job's
+//! weight multiplies what it gains. Limits and guarantees of
 //! tenants are not looked at. What nobody gains by is divided equally. The usual speed of a job that says nothing is the
 //! median of the others' that run now, as ended jobs are not in the picture.
 //!
@@ -57,7 +58,7 @@ use crate::decide::{
     defaults, parameters,
 };
 use crate::estimate::Fitting;
-use crate::model::{Allocation, GpuTypeId, GpuTypeSet, Job, JobId, Resources, Span, WORKER_TASK};
+use crate::model::{Allocation, GpuTypeId, GpuTypeSet, Job, JobId, Resources, Span, Time, WORKER_TASK};
 use crate::place::Rule;
 use crate::rank::{Offer, Shape, hand_out};
 use crate::view::{Causes, JobView, Phase, Snapshot};
@@ -172,7 +173,8 @@ impl Slaq {
         for view in seen.jobs() {
             let turn = Turn::of(view, seen.at);
             if view.target.is_some() {
-                if can_change(view) && !self.is_recent(seen, view) {
+                let cost = view.job.move_cost.save + view.job.move_cost.load;
+                if can_change(view) && !self.is_recent(seen, view, cost) && keeps_something(view, seen.at) {
                     running.push((turn, view.job.clone()));
                 }
             } else if let Some(never) = self.never_fits(seen, &view.job) {
@@ -200,9 +202,9 @@ impl Slaq {
         *self.unplaceable.entry(Shape::of(job)).or_insert_with(|| Plan::unplaceable(seen, job, rule))
     }
 
-    /// Whether a job was changed so short a time ago that what it cost has not come in.
-    fn is_recent(&self, seen: &Snapshot, view: &JobView) -> bool {
-        let pays_after_s = view.job.move_cost.load.as_secs_f64() / self.parameters.overhead;
+    /// Whether a job was changed so short a time ago that what it cost, so many seconds, has not come in.
+    fn is_recent(&self, seen: &Snapshot, view: &JobView, cost: Span) -> bool {
+        let pays_after_s = cost.as_secs_f64() / self.parameters.overhead;
         seen.at.since(view.served.changed).as_secs_f64() < pays_after_s
     }
 
@@ -270,7 +272,7 @@ impl Slaq {
         (load_s > 0.0).then(|| ChangeCost {
             held: view.target.workers(),
             part: (load_s / epoch_s).min(overhead),
-            is_recent: self.is_recent(seen, view),
+            is_recent: self.is_recent(seen, view, view.job.move_cost.load),
         })
     }
 
@@ -360,6 +362,14 @@ fn can_change(view: &JobView) -> bool {
         Phase::Waiting | Phase::Stopping => true,
     };
     view.target.is_some() && view.job.goals.movable && settled && view.target.copies() == 1
+}
+
+/// Whether a job that is paused now goes on later with more than it began with. Where it would not, taking turns would
+/// keep everybody at the beginning.
+fn keeps_something(view: &JobView, at: Time) -> bool {
+    let cost = &view.job.move_cost;
+    let trained = at.since(view.served.changed).saturating_sub(cost.load);
+    !cost.loses_when_stopped || cost.checkpoint_every.is_some_and(|every| trained >= every)
 }
 
 impl Policy for Slaq {
