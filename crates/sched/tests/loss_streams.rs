@@ -297,7 +297,7 @@ fn counters_that_begin_anew_are_told_from_checkpoints_and_from_repetitions() {
     assert_eq!(history, whole, "what is known changes nothing");
     assert!(history.knows(&course(CURVE, 10..20), &DeclaredLoss::default()));
     // From a checkpoint: what lies beyond is dropped and comes again.
-    history.resume(30.0);
+    history.resume(30.0, &DeclaredLoss::default(), Some(&fitting));
     assert_eq!((history.latest().map(|point| point.iteration), history.restarts()), (Some(30.0), 0));
     assert!(history.fit().is_some());
     history.report(&[at(31, 0.7), at(32, 0.69)], &DeclaredLoss::default(), Some(&fitting));
@@ -305,12 +305,16 @@ fn counters_that_begin_anew_are_told_from_checkpoints_and_from_repetitions() {
     // The counter begins anew, with other losses.
     let anew = [at(1, 5.0), at(2, 4.0)];
     assert!(!history.knows(&anew, &DeclaredLoss::default()));
+    let before = history.clone();
+    history.report(&anew, &DeclaredLoss::default(), Some(&fitting));
+    assert_eq!(history, before, "by itself it may as well have come late");
+    history.restart();
     history.report(&anew, &DeclaredLoss::default(), Some(&fitting));
     assert_eq!((history.points(), history.restarts()), (&anew[..], 1));
     assert_eq!((history.fit(), history.largest_change(), history.lowest()), (None, 1.0, 4.0));
     assert_eq!(history.health(), LossHealth { restarts: 1, ..LossHealth::default() });
     // From nothing: all is forgotten, though that is no restart of the counter by itself.
-    history.resume(0.0);
+    history.resume(0.0, &DeclaredLoss::default(), Some(&fitting));
     assert_eq!((history.points().len(), history.restarts()), (0, 1));
 }
 
@@ -381,9 +385,66 @@ fn the_loop_lets_a_reset_through_and_drops_what_comes_late() {
     tell(&mut core, 25, progress(1, f64::NAN, vec![at(21, 0.1)]));
     assert_eq!(seen(&core), before, "late and repeated reports change nothing");
     tell(&mut core, 30, progress(1, 3.0, vec![at(1, 9.0), at(2, 8.0), at(3, 7.5)]));
+    assert_eq!(seen(&core), before, "one such report may have come late");
+    tell(&mut core, 33, progress(1, 6.0, vec![at(4, 7.0), at(5, 6.7), at(6, 6.5)]));
     let (done, history) = seen(&core);
-    assert_eq!((done, history.points().len(), history.restarts()), (3.0, 3, 1));
-    assert_eq!(history.latest(), Some(at(3, 7.5)));
+    assert_eq!((done, history.points().len(), history.restarts()), (6.0, 3, 1));
+    assert_eq!(history.latest(), Some(at(6, 6.5)));
+}
+
+#[test]
+fn late_reports_change_nothing_though_their_points_were_thinned_out() {
+    let mut core = running();
+    for k in (10..=900).step_by(10) {
+        tell(&mut core, k, progress(1, k as f64, course(CURVE, k as u32 - 9..k as u32 + 1)));
+    }
+    let before = seen(&core);
+    assert!(before.1.points().len() < 300, "most were thinned out");
+    // One that nobody knows any more, one that came never, and two that changed places.
+    tell(&mut core, 901, progress(1, 100.0, vec![at(94, CURVE.loss(94.0))]));
+    tell(&mut core, 902, progress(1, 880.0, vec![at(871, 0.123)]));
+    tell(&mut core, 903, progress(1, 890.0, vec![at(881, 0.124)]));
+    assert_eq!(seen(&core), before);
+}
+
+#[test]
+fn the_last_loss_for_an_iteration_counts_and_is_no_restart() {
+    let mut core = running();
+    tell(&mut core, 2, progress(1, 2.0, vec![at(1, 2.0), at(2, 1.9)]));
+    tell(&mut core, 3, progress(1, 2.5, vec![at(2, 1.7)]));
+    // The same count and speed again, but news of the loss.
+    tell(&mut core, 4, progress(1, 2.5, vec![at(2, 1.6)]));
+    let (_, history) = seen(&core);
+    assert_eq!((history.points(), history.restarts()), (&[at(1, 2.0), at(2, 1.6)][..], 0));
+}
+
+#[test]
+fn what_blew_up_and_was_rolled_back_is_forgotten() {
+    let fitting = Fitting::default();
+    let mut history = plain(&losses(CURVE, 40));
+    let change = history.largest_change();
+    history.report(&[at(40, 1e6)], &DeclaredLoss::default(), Some(&fitting));
+    assert!(history.largest_change() > 1e5);
+    history.resume(30.0, &DeclaredLoss::default(), Some(&fitting));
+    assert!((history.largest_change() / change - 1.0).abs() < 1e-12);
+    assert!(history.expected().is_some_and(|expected| expected.loss(35.0) < 2.0 * CURVE.loss(0.0)));
+}
+
+#[test]
+fn journals_with_one_loss_or_none_are_still_read() {
+    let head = r#"{"event":"progress","job":0,"attempt":1,"iterations":4.0,"speed":1.0,"saved":0.0"#;
+    let read = |rest: &str| -> Vec<LossPoint> {
+        let event: Event = serde_json::from_str(&format!("{head}{rest}}}")).unwrap();
+        let Event::Progress { losses, .. } = event else { panic!("{event:?}") };
+        losses
+    };
+    assert_eq!(read(r#","loss":{"iteration":4.0,"loss":0.5,"accuracy":null}"#), [at(4, 0.5)]);
+    assert_eq!(read(r#","loss":null"#), []);
+    assert_eq!(read(""), []);
+    assert_eq!(read(r#","losses":[{"iteration":4.0,"loss":0.5,"accuracy":null}]"#), [at(4, 0.5)]);
+    let odd = progress(1, f64::INFINITY, Vec::new());
+    let text = serde_json::to_string(&odd).unwrap();
+    assert_eq!(serde_json::from_str::<Event>(&text).unwrap(), odd, "{text}");
 }
 
 #[test]

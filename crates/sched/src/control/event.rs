@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::model::{Allocation, Attempt, Job, JobId, LossPoint, NodeId, NodeState};
+use crate::model::{Allocation, Attempt, Job, JobId, LossPoint, NodeId, NodeState, any_number};
 
 /// Something that happened. Every event may come twice or late; applying it again changes nothing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -77,13 +77,21 @@ pub enum Event {
         /// Which start.
         attempt: Attempt,
         /// Iterations done.
+        #[serde(with = "any_number")]
         iterations: f64,
         /// Iterations a second, as measured lately.
+        #[serde(with = "any_number")]
         speed: f64,
         /// Iterations that are saved.
+        #[serde(with = "any_number")]
         saved: f64,
-        /// Losses since the report before, by ascending iteration.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        /// Losses since the report before, by ascending iteration. Older journals have one `loss`, or none.
+        #[serde(
+            default,
+            skip_serializing_if = "Vec::is_empty",
+            alias = "loss",
+            deserialize_with = "one_or_many"
+        )]
         losses: Vec<LossPoint>,
     },
     /// The copies of a job now have the same parameters.
@@ -113,6 +121,22 @@ pub enum Event {
         /// How it ended.
         outcome: Outcome,
     },
+}
+
+/// Reads a list of losses, one loss, or nothing.
+fn one_or_many<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<LossPoint>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Told {
+        Many(Vec<LossPoint>),
+        One(LossPoint),
+        Nothing,
+    }
+    Ok(match Told::deserialize(from)? {
+        Told::Many(points) => points,
+        Told::One(point) => vec![point],
+        Told::Nothing => Vec::new(),
+    })
 }
 
 /// How a job ended.

@@ -34,13 +34,18 @@ impl State {
     ) -> Causes {
         let Some(view) = self.job(id) else { return Causes::NONE };
         let (done, running) = (&view.done, view.phase == Phase::Running);
-        let back = running && iterations < done.iterations;
-        let same = (iterations, speed) == (done.iterations, done.speed) && at > done.as_of && speed > 0.0;
-        // A report from before comes again with losses that are known. If they are not, the job's counter began anew.
-        let repeated = back && view.losses.knows(losses, &view.job.declared.loss);
-        if (running && same) || repeated || ![iterations, speed, saved].iter().all(|x| x.is_finite()) {
+        let is_sound = iterations >= 0.0 && [iterations, speed, saved].iter().all(|x| x.is_finite());
+        let known = view.losses.knows(losses, &view.job.declared.loss);
+        let same =
+            (iterations, speed) == (done.iterations, done.speed) && at > done.as_of && speed > 0.0 && known;
+        if !is_sound || (running && same) {
             return Causes::NONE;
         }
+        let back = running && iterations < done.iterations;
+        if back && (known || !self.begins_anew(id, iterations)) {
+            return Causes::NONE;
+        }
+        self.suspects.remove(&id);
         let fitting = self.fitting;
         let rule = self.edit(id, |view| {
             if view.phase == Phase::Running && at >= view.done.as_of {
@@ -53,16 +58,18 @@ impl State {
             if view.phase == Phase::Running {
                 measure_speed(view);
             }
+            if back {
+                Arc::make_mut(&mut view.losses).restart();
+            }
             if !losses.is_empty() {
                 Arc::make_mut(&mut view.losses).report(losses, &view.job.declared.loss, fitting.as_ref());
             }
             view.job.goals.stop
         });
-        let accuracy = losses.iter().rev().find_map(|point| point.accuracy);
-        let accuracy = accuracy.filter(|accuracy| accuracy.is_finite()).map(Accuracy);
+        let mut accuracies = losses.iter().filter_map(|point| point.accuracy).filter(|x| x.is_finite());
         let met = match rule {
             Some(StopRule::Iterations(most)) => iterations >= most as f64,
-            Some(StopRule::AtAccuracy(wanted)) => accuracy.is_some_and(|reached| reached >= wanted),
+            Some(StopRule::AtAccuracy(wanted)) => accuracies.any(|reached| Accuracy(reached) >= wanted),
             // The peak of a curve is a matter of prediction; a policy that predicts sets a rule above.
             Some(StopRule::OwnIterations | StopRule::AtPeak) | None => false,
         };
@@ -70,6 +77,14 @@ impl State {
             self.begin_ending(id, Outcome::StopRuleMet);
         }
         Causes::REPORTED
+    }
+
+    /// Whether a job whose iterations are lower than they were has begun to count anew. A report may come late, so one
+    /// such report says nothing: it takes two that go on from each other, both below half of what was done.
+    fn begins_anew(&mut self, id: JobId, iterations: f64) -> bool {
+        let done = self.job(id).map_or(0.0, |view| view.done.iterations);
+        let before = self.suspects.insert(id, iterations);
+        before.is_some_and(|before| before < iterations && iterations < 0.5 * done)
     }
 }
 

@@ -26,6 +26,8 @@ pub struct State {
     /// Jobs that were known once and have ended: one bit each.
     ended: Vec<u64>,
     verdicts: BTreeMap<JobId, Verdict>,
+    /// Jobs that reported fewer iterations than they had, with the number.
+    pub(super) suspects: BTreeMap<JobId, f64>,
     /// How loss curves are fitted, if they are.
     pub(super) fitting: Option<Fitting>,
     /// What jobs hold.
@@ -76,6 +78,7 @@ impl State {
             jobs: Jobs::new(),
             ended: Vec::new(),
             verdicts: BTreeMap::new(),
+            suspects: BTreeMap::new(),
             fitting: None,
             reserved: Vec::new(),
             unsettled: BTreeSet::new(),
@@ -348,6 +351,8 @@ impl State {
     }
 
     fn started(&mut self, at: Time, id: JobId, iterations: f64, speed: f64) -> Causes {
+        let fitting = self.fitting;
+        self.suspects.remove(&id);
         let started = self.edit(id, |view| {
             let starting = view.phase == Phase::Starting;
             if starting {
@@ -356,7 +361,11 @@ impl State {
                 view.done.saved = iterations;
                 (view.done.speed, view.done.as_of, view.done.saved_at) = (speed, at, at);
                 if view.losses.latest().is_some() {
-                    Arc::make_mut(&mut view.losses).resume(iterations);
+                    Arc::make_mut(&mut view.losses).resume(
+                        iterations,
+                        &view.job.declared.loss,
+                        fitting.as_ref(),
+                    );
                 }
             }
             starting && view.held.copies() > 1
@@ -417,6 +426,7 @@ impl State {
         self.end_move(id);
         self.held.remove(&view.held, &view.job.shape);
         self.unmerged.remove(&id);
+        self.suspects.remove(&id);
         self.edit(id, |view| {
             close_span(view, at);
             view.held = Allocation::NONE;

@@ -119,7 +119,7 @@ impl Curve {
 
 /// Numbers in JSON, which has no words for those that are not finite: they are written as text. What is null or missing
 /// is read as not a number.
-mod any_number {
+pub(crate) mod any_number {
     use serde::{Deserialize, Deserializer, Serializer, de};
 
     #[derive(Deserialize)]
@@ -130,11 +130,11 @@ mod any_number {
         Null(()),
     }
 
-    pub(super) fn serialize<S: Serializer>(number: &f64, to: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(number: &f64, to: S) -> Result<S::Ok, S::Error> {
         if number.is_finite() { to.serialize_f64(*number) } else { to.collect_str(number) }
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
         match Written::deserialize(from)? {
             Written::Number(number) => Ok(number),
             Written::Null(()) => Ok(f64::NAN),

@@ -16,6 +16,7 @@ mod time;
 
 pub use allocation::{Allocation, GpuSet, MAX_GPUS_PER_NODE, Placement, SERVER_TASK, WORKER_TASK};
 pub use cluster::{Cluster, ClusterError, GpuType, GpuTypeSet, Node, NodeState};
+pub(crate) use curve::any_number;
 pub use curve::{Better, Convergence, Curve, LossPoint};
 pub use goals::{Accuracy, Goals, PriorityClass, StopRule, Urgency};
 pub use ids::{Attempt, CopyId, GpuTypeId, JobId, ModelId, NodeId, RackId, TaskId, TenantId};

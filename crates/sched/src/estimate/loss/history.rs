@@ -27,17 +27,17 @@ pub struct LossHistory {
 
 impl LossHistory {
     /// Takes in what a job reported, in the order of its iterations, and fits anew if that is wanted. What is known
-    /// already changes nothing.
+    /// already changes nothing, and neither does what comes late. Of several losses for the latest iteration the last one
+    /// counts.
     pub fn report(&mut self, points: &[LossPoint], declared: &DeclaredLoss, fitting: Option<&Fitting>) {
         let before = self.taken;
-        for (i, point) in points.iter().enumerate() {
+        for point in points {
             let point = LossPoint { loss: oriented(declared.better, point.loss), ..*point };
             if !point.loss.is_finite() || !point.iteration.is_finite() || point.iteration < 0.0 {
                 self.ignored += 1;
                 continue;
             }
-            let later = points[i + 1..].iter().map(|point| point.iteration).fold(point.iteration, f64::max);
-            self.add(point, later);
+            self.add(point);
         }
         if self.taken != before {
             self.fit = fitting.and_then(|fitting| self.fitted(declared, fitting));
@@ -55,15 +55,25 @@ impl LossHistory {
     }
 
     /// An attempt begins from so many iterations. What was reported beyond them will be done again, and is dropped.
-    pub fn resume(&mut self, from: f64) {
+    pub fn resume(&mut self, from: f64, declared: &DeclaredLoss, fitting: Option<&Fitting>) {
         if self.points.last().is_none_or(|last| last.iteration <= from) {
             return;
         }
         self.points.retain(|point| point.iteration <= from);
-        self.lowest = self.points.iter().map(|point| point.loss).fold(f64::INFINITY, f64::min);
         if self.points.is_empty() {
             self.forget();
+            return;
         }
+        self.lowest = self.points.iter().map(|point| point.loss).fold(f64::INFINITY, f64::min);
+        let changes = self.points.windows(2).map(|pair| change(&pair[0], &pair[1]));
+        self.largest_change = changes.fold(0.0, f64::max);
+        self.refit(declared, fitting);
+    }
+
+    /// The job's counter began anew: everything before is forgotten, and that is counted.
+    pub fn restart(&mut self) {
+        self.forget();
+        self.restarts += 1;
     }
 
     /// Whether all of this may have been reported before: the job's counter did not begin anew.
@@ -76,23 +86,17 @@ impl LossHistory {
         numbers.peek().is_none() || numbers.any(known)
     }
 
-    /// Takes in a point; `later` is the last iteration that was reported with it.
-    fn add(&mut self, point: LossPoint, later: f64) {
+    fn add(&mut self, point: LossPoint) {
         if let Some(last) = self.points.last().copied() {
-            if point.iteration <= last.iteration {
-                match self.at(point.iteration) {
-                    Ok(i) if self.points[i].loss == point.loss => return,
-                    // It came late, and its place may have been thinned out.
-                    Err(_) if later > last.iteration => return,
-                    _ => {
-                        self.forget();
-                        self.restarts += 1;
-                    }
-                }
-            } else {
-                let steps = (point.iteration - last.iteration).max(1.0);
-                self.largest_change = self.largest_change.max(((last.loss - point.loss) / steps).abs());
+            if point.iteration < last.iteration || point == last {
+                return;
             }
+            if point.iteration == last.iteration {
+                self.points.pop();
+            }
+        }
+        if let Some(before) = self.points.last() {
+            self.largest_change = self.largest_change.max(change(before, &point));
         }
         self.lowest = if self.points.is_empty() { point.loss } else { self.lowest.min(point.loss) };
         self.points.push(point);
@@ -174,6 +178,11 @@ impl LossHistory {
         let ratio = if ratios.is_empty() { 0.9 } else { median(&mut ratios).clamp(0.5, 0.99) };
         Some(Expected::Continued { from, change: change.max(0.0), ratio })
     }
+}
+
+/// The size of the change from one point to the next, for one iteration.
+fn change(from: &LossPoint, to: &LossPoint) -> f64 {
+    ((from.loss - to.loss) / (to.iteration - from.iteration).max(1.0)).abs()
 }
 
 /// From one change to the next, for one iteration. A change of sign is a ratio of nought.

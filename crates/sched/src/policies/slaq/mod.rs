@@ -32,8 +32,8 @@
 //! # Where we differ
 //! The paper has one kind of resource and elastic jobs. Here a job of fixed size is one claim for all of its workers, at its
 //! least from the start. GPU types are pools of their own; a job grows on the type that it has. Jobs that must not be moved
-//! keep the size they began with. With more jobs than room, those wait that ran last: first come those that never ran, then
-//! those that wait longest, inside their priority class. A job that would lose all that it did is not made to wait. A job's
+//! keep the size they began with. With more jobs than room, first come those that never ran, then
+//! those that wait longest, inside their priority class; of those that run the latest submitted give way. A job that would lose all that it did is not made to wait. A job's
 //! weight multiplies what it gains. Limits and guarantees of
 //! tenants are not looked at. What nobody gains by is divided equally. The usual speed of a job that says nothing is the
 //! median of the others' that run now, as ended jobs are not in the picture.

@@ -84,10 +84,14 @@ impl Shares {
 /// Divides what is in the pools. A part `floor` of the fair share goes to everybody.
 pub(super) fn divide(claims: &[Claim], pools: &Pools, floor: f64) -> Shares {
     let free = Division::new(claims, pools, floor).run(&vec![None; claims.len()]);
-    let kept: Vec<Option<u32>> =
+    let mut kept: Vec<Option<u32>> =
         claims.iter().zip(&free.units).map(|(claim, units)| kept(claim, *units, &free)).collect();
     if kept.iter().all(Option::is_none) {
         return free;
+    }
+    // Those who would have had what they hold must not be changed by what others keep.
+    for ((kept, claim), units) in kept.iter_mut().zip(claims).zip(&free.units) {
+        *kept = kept.or(claim.change.map(|change| change.held).filter(|held| held == units));
     }
     Division::new(claims, pools, floor).run(&kept)
 }

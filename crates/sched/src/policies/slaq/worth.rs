@@ -157,7 +157,8 @@ fn course(view: &JobView, outlook: &Outlook) -> Course {
         return match view.losses.latest() {
             // It reports, but no numbers.
             None if view.losses.ignored() > 0 => Course::Flat,
-            None if from >= outlook.new_iterations => Course::Unpredictable,
+            // With so much done, one report or none is all that it will ever tell.
+            _ if from >= outlook.new_iterations => Course::Unpredictable,
             _ => Course::New { ratio: outlook.new_ratio, by },
         };
     };
