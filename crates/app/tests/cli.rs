@@ -454,8 +454,11 @@ fn documented_arguments_are_those_of_the_program() {
         ("compare", cli.clone()),
         ("whatif", with("whatif.md")),
         ("sweep", with("sweep.md")),
+        ("reproduce", with("reproduce.md")),
+        ("curve fit", with("curves.md")),
     ] {
-        let help = String::from_utf8(ends_with(place.path(), 0, &[command, "--help"]).stdout).unwrap();
+        let arguments: Vec<&str> = command.split(' ').chain(["--help"]).collect();
+        let help = String::from_utf8(ends_with(place.path(), 0, &arguments).stdout).unwrap();
         let words =
             help.split(|c: char| !(c.is_ascii_lowercase() || c == '-')).filter(|word| word.starts_with("--"));
         for argument in words.filter(|word| word.len() > 2 && *word != "--help") {

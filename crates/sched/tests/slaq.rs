@@ -327,6 +327,22 @@ fn a_job_that_reports_nothing_is_new_then_gets_a_fair_share_and_size_limits_hold
 }
 
 #[test]
+fn a_single_report_does_not_keep_a_job_new_for_ever() {
+    let share_after = |losses: &[(f64, f64)]| {
+        let mut jobs = drawn(4, |_| (1.0, 0.0));
+        jobs[0].declared.loss = DeclaredLoss::default();
+        let mut world = World::new(2, 32, "slaq", "");
+        world.arrive(&jobs);
+        world.report(0, losses);
+        world.reports.push((JobId(0), 500.0, Vec::new()));
+        (1..4).for_each(|id| world.report(id, &[(300.0, 0.01)]));
+        world.epoch();
+        world.shares()[0]
+    };
+    assert_eq!(share_after(&[(0.0, 5.0)]), share_after(&[]), "nobody can say, so it gets a fair share");
+}
+
+#[test]
 fn a_target_ends_the_range_and_nothing_counts_beyond_it() {
     let with_target = |target: Option<f64>| {
         let mut hinted = job(0, 9.0, None);
