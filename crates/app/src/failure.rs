@@ -11,6 +11,7 @@ use trainyard_sim::faults::FaultsError;
 use trainyard_sim::generate::GenerateError;
 use trainyard_sim::simulate::SetupError;
 use trainyard_sim::trace::{TraceError, WriteError};
+use trainyard_train::TrainError;
 
 use crate::commands::{ReplayError, WhyError};
 use crate::config::{ArgumentError, SweepFileError};
@@ -46,6 +47,9 @@ pub(crate) enum Failure {
     /// The node failures cannot be had.
     #[error(transparent)]
     Faults(#[from] FaultsError),
+    /// A training program cannot begin or go on.
+    #[error(transparent)]
+    Train(#[from] TrainError),
     /// The run cannot begin.
     #[error("the run of {policy} cannot begin: {source}")]
     Setup {
@@ -100,6 +104,9 @@ impl Failure {
     pub(crate) const fn exit_code(&self) -> u8 {
         match self {
             Self::File { .. } | Self::Output(_) | Self::Threads { .. } | Self::Write(_) => 1,
+            Self::Train(
+                TrainError::File { .. } | TrainError::Diverged { .. } | TrainError::Threads { .. },
+            ) => 1,
             Self::Replay(error) => error.exit_code(),
             Self::Recording(error) => error.exit_code(),
             _ => 2,
