@@ -196,60 +196,103 @@ fn a_job_at_work_is_resized_by_its_control_file() {
     assert!(reported.eq(alone.iter().map(|(k, loss)| (Some(*k), Some(*loss)))), "no loss is another");
 }
 
-/// Jobs whose losses still move after a hundred iterations, and the most that the mean error was seen to be, in percent.
-const JOBS: [(&str, &str, &str, &str); 8] = [
-    ("logistic", "l2=1e-6", "spread=100", "200"),
-    ("logistic", "method=lbfgs,l2=1e-6", "features=200,spread=1000", "100"),
-    ("svm", "l2=1e-4", "spread=100", "200"),
-    ("svm", "method=pegasos,l2=1e-3", "spread=10", "200"),
-    ("kmeans", "clusters=40", "noise=10", "100"),
-    ("mlp", "", "rows=4000", "150"),
-    ("trees", "rate=0.05", "", "200"),
-    ("factorisation", "rank=16,l2=0.001", "noise=0.3", "200"),
+/// A job whose loss still moves after many iterations.
+struct Job {
+    name: &'static str,
+    set: &'static str,
+    sizes: &'static str,
+    iterations: &'static str,
+    /// What the mean error did not exceed, in percent.
+    most_percent: f64,
+}
+
+/// One of each way to train. Pegasos is no descent: its steps fall as 1/k and its first ones overshoot, so it is foretold worse than
+/// the twentieth part that SLAQ's authors report.
+const JOBS: [Job; 8] = [
+    job("logistic", "l2=1e-6", "spread=100", "200", 5.0),
+    job("logistic", "method=lbfgs,l2=1e-6", "features=200,spread=1000", "100", 5.0),
+    job("svm", "l2=1e-4", "spread=100", "200", 5.0),
+    job("svm", "method=pegasos,l2=1e-3", "spread=10", "200", 15.0),
+    job("kmeans", "clusters=40", "noise=10", "100", 5.0),
+    job("mlp", "batch=256", "rows=4000", "150", 5.0),
+    job("trees", "rate=0.05", "rows=10000", "200", 5.0),
+    job("factorisation", "rank=16,l2=0.001", "noise=0.3", "200", 5.0),
 ];
+
+const fn job(
+    name: &'static str,
+    set: &'static str,
+    sizes: &'static str,
+    iterations: &'static str,
+    most_percent: f64,
+) -> Job {
+    Job { name, set, sizes, iterations, most_percent }
+}
 
 /// What `curve fit` says of a report: the mean error ten iterations ahead in percent, looks, and the family.
 fn foretold(place: &Path, report: &str) -> (f64, u64, String) {
-    let (json, told) = ends_with(place, 0, &["curve", "fit", report, "--strict", "--output", "json"], b"");
+    let (json, _) = ends_with(place, 0, &["curve", "fit", report, "--strict", "--output", "json"], b"");
     let answers: Value = serde_json::from_str(&json).unwrap();
     let back = &answers[0]["looking_back"];
     let family = answers[0]["fit"]["family"].as_str().unwrap_or("none").to_owned();
-    let error = back["mean_error"].as_f64().unwrap_or_else(|| panic!("{json}{told}"));
+    let error = back["mean_error"].as_f64().unwrap_or_else(|| panic!("{json}"));
     (100.0 * error, back["looks"].as_u64().unwrap(), family)
+}
+
+/// The mean error in percent of whoever says from the 20th iteration on that nothing will change in ten.
+fn unchanged(losses: &[(u64, f64)]) -> f64 {
+    let errors = losses.windows(11).skip(19).map(|some| (some[0].1 - some[10].1).abs() / some[10].1);
+    100.0 * errors.clone().sum::<f64>() / errors.count() as f64
+}
+
+/// How many iterations it takes to a thousandth of the way: where nothing changes any more, everybody is right.
+fn moving(losses: &[(u64, f64)]) -> usize {
+    let least = losses.iter().map(|(_, loss)| *loss).fold(f64::INFINITY, f64::min);
+    losses.iter().take_while(|(_, loss)| loss - least > 1e-3 * (losses[0].1 - least)).count().max(31)
 }
 
 #[test]
 fn slaqs_predictor_foretells_the_losses_of_our_programs() {
     let place = scratch(&[]);
     let mut table = format!(
-        "{:34}{:>6}{:>8}{:>12}{:>12}{:>9}{:>9}{:>7}  family\n",
-        "mean error ten ahead in percent", "iter.", "seconds", "from", "to", "all", "moving", "looks"
+        "{:38}{:>6}{:>8}{:>11}{:>11}{:>7}{:>8}{:>10}{:>7}  family\n",
+        "mean error ten ahead in percent",
+        "iter.",
+        "seconds",
+        "from",
+        "to",
+        "all",
+        "moving",
+        "no change",
+        "looks"
     );
-    for (name, set, sizes, iterations) in JOBS {
-        let mut job =
-            vec!["train-job", name, "--iterations", iterations, "--report", "r", "--output", "json"];
-        job.extend(["--set", set].iter().filter(|_| !set.is_empty()));
-        job.extend(["--generate", sizes].iter().filter(|_| !sizes.is_empty()));
-        let (summary, _) = ends_with(place.path(), 0, &job, b"");
+    let mut wrong = Vec::new();
+    for Job { name, set, sizes, iterations, most_percent } in JOBS {
+        let job = ["train-job", name, "--set", set, "--generate", sizes, "--iterations", iterations];
+        let shown = [&job[..], &["--report", "r", "--output", "json"]].concat();
+        let (summary, _) = ends_with(place.path(), 0, &shown, b"");
         let summary: Value = serde_json::from_str(&summary).unwrap();
         let report = read(place.path(), "r");
         let all = losses(&report);
-        // Where nothing changes any more, everybody is right; so a second figure is of the losses down to a thousandth of the way.
-        let least = all.iter().map(|(_, loss)| *loss).fold(f64::INFINITY, f64::min);
-        let moving = all.iter().take_while(|(_, loss)| loss - least > 1e-3 * (all[0].1 - least)).count();
-        let lines: Vec<&str> = report.lines().take(moving.max(31)).collect();
+        let moving = moving(&all);
+        let lines: Vec<&str> = report.lines().take(moving).collect();
         std::fs::write(place.path().join("m"), lines.join("\n") + "\n").unwrap();
         let (error, _, family) = foretold(place.path(), "r");
-        let (moving, looks, _) = foretold(place.path(), "m");
+        let (error_moving, looks, _) = foretold(place.path(), "m");
         let number = |key: &str| summary[key].as_f64().unwrap();
         let _ = writeln!(
             table,
-            "{:34}{iterations:>6}{:>8.2}{:>12.5}{:>12.5}{error:>9.2}{moving:>9.2}{looks:>7}  {family}",
+            "{:38}{iterations:>6}{:>8.2}{:>11.5}{:>11.5}{error:>7.2}{error_moving:>8.2}{:>10.2}{looks:>7}  {family}",
             format!("{name} {set}"),
             number("seconds"),
             number("first_loss"),
             number("loss"),
+            unchanged(&all[..moving]),
         );
+        if !(error <= most_percent && error_moving <= most_percent) {
+            wrong.push(format!("{name} {set}: {error} and {error_moving} are over {most_percent}"));
+        }
     }
     println!("{table}");
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
