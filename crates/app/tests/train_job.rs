@@ -6,7 +6,7 @@ mod program;
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use program::{ends_with, scratch};
 use serde_json::Value;
@@ -28,7 +28,7 @@ fn read(place: &Path, name: &str) -> String {
 /// A program at work, with the lines that it reports.
 struct Working {
     child: Child,
-    lines: BufReader<ChildStdout>,
+    lines: BufReader<Box<dyn Read>>,
 }
 
 impl Working {
@@ -41,7 +41,8 @@ impl Working {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap());
+        let lines: Box<dyn Read> = Box::new(child.stdout.take().unwrap());
+        let lines = BufReader::new(lines);
         Self { child, lines }
     }
 
@@ -59,6 +60,14 @@ impl Working {
         self.lines.read_to_string(&mut rest).unwrap();
         self.child.stderr.take().unwrap().read_to_string(&mut told).unwrap();
         (rest, told, self.child.wait().unwrap().code())
+    }
+}
+
+impl Drop for Working {
+    /// A test that fails leaves nothing running.
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
@@ -141,6 +150,20 @@ fn a_signal_ends_the_iteration_and_saves_the_state_and_resuming_is_never_having_
 }
 
 #[test]
+fn that_nobody_reads_the_report_is_an_end_with_a_checkpoint() {
+    let place = scratch(&[]);
+    let endless = ["train-job", "kmeans", "--generate", "rows=500", "--iterations", "100000000"];
+    let kept = ["--checkpoint", "s", "--every", "100000000"];
+    let mut working = Working::begin(place.path(), &[&endless[..], &kept].concat());
+    working.line();
+    let mut pipe = std::mem::replace(&mut working.lines, BufReader::new(Box::new(std::io::empty())));
+    pipe.fill_buf().unwrap();
+    drop(pipe);
+    assert_eq!(working.child.wait().unwrap().code(), Some(0));
+    assert!(place.path().join("s").exists());
+}
+
+#[test]
 fn after_a_kill_the_report_tells_each_iteration_once() {
     let place = scratch(&[]);
     let job = ["train-job", "kmeans", "--generate", "rows=500", "--set", "clusters=30", "--seed", "4"];
@@ -181,6 +204,7 @@ fn a_job_at_work_is_resized_by_its_control_file() {
     assert_eq!(reported[1]["threads"], 1);
     std::fs::write(place.path().join("threads"), "3\n").unwrap();
     while reported.last().unwrap()["threads"] == 1 {
+        assert!(reported.len() < 100_000, "it is never resized");
         reported.push(working.line());
     }
     let last = reported.last().unwrap().clone();

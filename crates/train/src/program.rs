@@ -237,7 +237,13 @@ pub fn run(
             training.obey(control, notice)?;
         }
         let line = training.iterate(stops)?;
-        report.write(&line)?;
+        if let Err(error) = report.write(&line) {
+            // That nobody can be told is no reason to lose what was done.
+            if let Some((path, _)) = &files.checkpoint {
+                training.checkpoint().write(path)?;
+            }
+            return Err(error);
+        }
         seconds += line.seconds;
         accuracy = line.accuracy;
         if let Some((path, every)) = &files.checkpoint

@@ -199,6 +199,30 @@ fn it_stops_when_it_was_told_to() {
 }
 
 #[test]
+fn five_iterations_that_change_little_must_follow_each_other() {
+    // Pegasos goes up and down, so that its rests are broken.
+    let all: Vec<f64> = losses(&mut begin(ALL[4], 1)).into_iter().map(f64::from_bits).collect();
+    let small = |change: f64| -> Vec<bool> {
+        all.windows(2).map(|pair| (pair[0] - pair[1]).abs() < change * pair[0]).collect()
+    };
+    let in_succession = |small: &[bool]| small.windows(5).position(|five| five.iter().all(|small| *small));
+    let broken = |change: &f64| {
+        let small = small(*change);
+        let together = in_succession(&small)?;
+        let fifth = small.iter().enumerate().filter(|(_, small)| **small).nth(4)?.0;
+        (fifth < together + 4).then_some((*change, together as u64 + 6))
+    };
+    let changes: Vec<f64> = (1..400).map(|i| f64::from(i) / 400.0).collect();
+    let (change, wanted) = changes.iter().find_map(broken).expect("some rest is broken");
+    let mut training = begin(ALL[4], 1);
+    let mut report = Report::to("nowhere", Box::new(std::io::sink()));
+    let stops = Stops { change: Some(change), ..STOPS };
+    let asked = AtomicBool::new(false);
+    let outcome = run(&mut training, &stops, &Files::default(), &mut report, &asked, &mut |_| ()).unwrap();
+    assert_eq!((outcome.ended, outcome.iterations), (Ended::Change, wanted));
+}
+
+#[test]
 fn the_control_file_is_obeyed_between_iterations_and_nonsense_in_it_is_told() {
     let place = tempfile::tempdir().unwrap();
     let control = place.path().join("threads");

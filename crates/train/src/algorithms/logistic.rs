@@ -89,13 +89,16 @@ pub(super) mod tests {
 
     /// The gradient of the objective against differences of its values.
     pub(in super::super) fn gradient_is_that_of_differences(margin: Margin) {
-        let values: Vec<f64> = (0..60).map(|i| (f64::from(i) * 0.7).sin() * 2.0).collect();
+        let values: Vec<f64> = (0..60).map(|i| (f64::from(i * i) * 0.7).sin() * 2.0).collect();
         let targets: Vec<f64> = (0..20).map(|i| f64::from(i % 3 == 0)).collect();
         let table = Table { columns: 3, values, targets };
         let objective = Objective::new(&table, margin, 0.3);
         let pool = Pool::new(1).unwrap();
         let at = [0.4, -0.9, 0.2, 0.1];
-        let told = objective.evaluate(&at, &table, &pool).gradient;
+        let evaluated = objective.evaluate(&at, &table, &pool);
+        let told = evaluated.gradient;
+        let right = evaluated.measured.accuracy.unwrap();
+        assert!(right > 0.2 && right < 0.8, "both sides of the margin are seen: {right}");
         for (i, told) in told.iter().enumerate() {
             let value = |by: f64| {
                 let mut moved = at;
