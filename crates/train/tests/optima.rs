@@ -74,7 +74,7 @@ fn k_means_finds_the_clouds() {
         let rows = (0..truth.rows()).filter(|row| truth.targets[*row] == class);
         rows.map(|row| truth.row(row)[column]).sum::<f64>() / 600.0
     };
-    let mut taken = vec![false; 5];
+    let mut taken = [false; 5];
     for class in 0..5 {
         let matches = |centre: &[f64]| {
             (0..4).all(|column| (centre[column] - mean(f64::from(class), column)).abs() < 1e-9)
