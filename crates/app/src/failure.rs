@@ -11,6 +11,7 @@ use trainyard_sim::faults::FaultsError;
 use trainyard_sim::generate::GenerateError;
 use trainyard_sim::simulate::SetupError;
 use trainyard_sim::trace::{TraceError, WriteError};
+use trainyard_train::TrainError;
 
 use crate::commands::{ReplayError, WhyError};
 use crate::config::{ArgumentError, SweepFileError};
@@ -46,6 +47,9 @@ pub(crate) enum Failure {
     /// The node failures cannot be had.
     #[error(transparent)]
     Faults(#[from] FaultsError),
+    /// A training program cannot begin or go on.
+    #[error(transparent)]
+    Train(#[from] TrainError),
     /// The run cannot begin.
     #[error("the run of {policy} cannot begin: {source}")]
     Setup {
@@ -100,6 +104,9 @@ impl Failure {
     pub(crate) const fn exit_code(&self) -> u8 {
         match self {
             Self::File { .. } | Self::Output(_) | Self::Threads { .. } | Self::Write(_) => 1,
+            Self::Train(
+                TrainError::File { .. } | TrainError::Diverged { .. } | TrainError::Threads { .. },
+            ) => 1,
             Self::Replay(error) => error.exit_code(),
             Self::Recording(error) => error.exit_code(),
             _ => 2,
@@ -109,7 +116,7 @@ impl Failure {
     /// Whether the reader of the output went away, which is no failure of ours.
     pub(crate) fn is_broken_pipe(&self) -> bool {
         let mut cause: Option<&(dyn std::error::Error + 'static)> =
-            matches!(self, Self::Output(_) | Self::Write(_)).then_some(self);
+            matches!(self, Self::Output(_) | Self::Write(_) | Self::Train(_)).then_some(self);
         while let Some(error) = cause {
             let io = error.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
             let csv = error.downcast_ref::<csv::Error>().and_then(|error| match error.kind() {

@@ -11,6 +11,7 @@ mod reproduce;
 mod run;
 mod sweep;
 mod trace;
+mod train_job;
 mod whatif;
 mod why;
 
@@ -92,6 +93,9 @@ enum Command {
     /// Say why a job of a recorded run waits, who is ahead, and when it will start.
     #[command(after_help = EXIT_CODES)]
     Why(why::WhyArguments),
+    /// Train a model, as the jobs of a live cluster do; or list what can be trained.
+    #[command(name = "train-job", after_help = train_job::EXAMPLES)]
+    TrainJob(train_job::TrainJobArguments),
     /// Write the generated pages of the documentation.
     #[command(hide = true)]
     Docs(docs::DocsArguments),
@@ -134,6 +138,7 @@ pub(crate) fn perform(arguments: Arguments) -> Result<Ending, Failure> {
         Some(Command::Cluster(command)) => cluster::perform(&command, output),
         Some(Command::Replay(given)) => replay::perform(&given, output),
         Some(Command::Why(given)) => why::perform(&given, output),
+        Some(Command::TrainJob(given)) => train_job::perform(&given, output),
         Some(Command::Docs(given)) => docs::perform(&given),
     }
 }

@@ -1,0 +1,315 @@
+//! `train-job`: one training program, as a job of a cluster runs it; or the list of them.
+
+use std::fmt::Write as _;
+use std::num::NonZeroU64;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use clap::Args;
+use serde::Serialize;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+use trainyard_train::data::{self, Data, Form, GENERATORS, Needs};
+use trainyard_train::{
+    Entry, Files, Notice, Outcome, Parameter, Report, Stops, TrainError, Training, Values, algorithms, run,
+};
+
+use super::{Ending, Output, in_form, print, say};
+use crate::failure::Failure;
+
+pub(super) const EXAMPLES: &str = "Examples:
+  trainyard train-job list
+  trainyard train-job logistic --set method=lbfgs --generate rows=20000,features=50
+  trainyard train-job kmeans --data points.csv --set clusters=20 --report losses.jsonl
+  trainyard train-job mlp --checkpoint mlp.safetensors --resume --control threads.txt";
+
+/// What `train-job` is told.
+#[derive(Args, Debug)]
+pub(super) struct TrainJobArguments {
+    /// The algorithm, or `list`.
+    #[arg(default_value = "list")]
+    algorithm: String,
+    /// Parameters of the algorithm.
+    #[arg(long, value_name = "NAME=VALUE,...")]
+    set: Vec<String>,
+    /// A file to learn from [default: data are generated].
+    #[arg(long, value_name = "FILE", conflicts_with = "generate")]
+    data: Option<PathBuf>,
+    /// How the file is written: `csv` (target last) or `libsvm` [default: by its name; ratings are always CSV].
+    #[arg(long, value_name = "FORM", requires = "data")]
+    form: Option<TableForm>,
+    /// What is generated, and how much of it [default: the algorithm's usual data].
+    #[arg(long, value_name = "[GENERATOR,]NAME=VALUE,...")]
+    generate: Option<String>,
+    /// Bring each column to mean 0 and deviation 1.
+    #[arg(long)]
+    standardise: bool,
+    /// What all draws hang from.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// On how many threads to begin.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: u16,
+    /// A file with the number of threads to use; it is read before each iteration, so writing it resizes the job.
+    #[arg(long, value_name = "FILE")]
+    control: Option<PathBuf>,
+    /// Where each iteration is reported as a line of JSON [default: standard output].
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// Where all state is written: every so many iterations, at the end, and at SIGTERM or SIGINT.
+    #[arg(long, value_name = "FILE")]
+    checkpoint: Option<PathBuf>,
+    /// After how many iterations state is written each time.
+    #[arg(long, value_name = "ITERATIONS", default_value = "10")]
+    every: NonZeroU64,
+    /// Go on from the checkpoint if there is one.
+    #[arg(long, requires = "checkpoint")]
+    resume: bool,
+    /// Stop after so many iterations, those before a checkpoint among them.
+    #[arg(long, default_value_t = 100)]
+    iterations: u64,
+    /// Stop when the loss is no more than this.
+    #[arg(long, value_name = "LOSS", allow_negative_numbers = true)]
+    until_loss: Option<f64>,
+    /// Stop when five iterations in succession changed the loss by less than this part of it.
+    #[arg(long, value_name = "PART")]
+    until_change: Option<f64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum TableForm {
+    Csv,
+    Libsvm,
+}
+
+/// A program as it is listed.
+#[derive(Serialize)]
+struct Listed {
+    name: &'static str,
+    title: &'static str,
+    source: &'static str,
+    learns_from: &'static str,
+    generator: &'static str,
+    parameters: Vec<ListedParameter>,
+}
+
+/// A generator as it is listed.
+#[derive(Serialize)]
+struct ListedGenerator {
+    name: &'static str,
+    title: &'static str,
+    parameters: Vec<ListedParameter>,
+}
+
+#[derive(Serialize)]
+struct ListedParameter {
+    name: &'static str,
+    default: String,
+    values: String,
+    meaning: &'static str,
+}
+
+/// All that can be trained, and on what.
+#[derive(Serialize)]
+struct List {
+    schema: &'static str,
+    algorithms: Vec<Listed>,
+    generators: Vec<ListedGenerator>,
+}
+
+/// The summary at the end.
+#[derive(Serialize)]
+struct Summary {
+    schema: &'static str,
+    #[serde(flatten)]
+    outcome: Outcome,
+}
+
+/// Trains, or lists what can be trained.
+pub(super) fn perform(given: &TrainJobArguments, output: Output) -> Result<Ending, Failure> {
+    if given.algorithm == "list" {
+        print(output, &list(), list_text)?;
+        return Ok(Ending::Done);
+    }
+    let entry = algorithms::named(&given.algorithm)?;
+    let values = Values::new(entry.name, entry.parameters, &given.set)?;
+    let mut data = read_or_generate(given, entry)?;
+    if let (true, Data::Table(table)) = (given.standardise, &mut data) {
+        table.standardise();
+    }
+    say(&format!("{} learns from {}.", entry.name, data.words()));
+    // From here on a signal asks for an end; a second one ends at once.
+    let asked = Arc::new(AtomicBool::new(false));
+    for signal in [SIGTERM, SIGINT] {
+        let registered = flag::register_conditional_shutdown(signal, 1, Arc::clone(&asked))
+            .and_then(|_| flag::register(signal, Arc::clone(&asked)));
+        registered.map_err(Failure::file("listen to signals for", Path::new(entry.name)))?;
+    }
+    let mut training = Training::begin(entry, &values, data, given.seed, given.threads.into())?;
+    if let (true, Some(path)) = (given.resume, &given.checkpoint) {
+        resume(&mut training, path)?;
+    }
+    let mut report = match &given.report {
+        Some(path) => Report::file(path, training.iteration())?,
+        None => Report::to("standard output", Box::new(std::io::stdout())),
+    };
+    let stops = Stops { iterations: given.iterations, loss: given.until_loss, change: given.until_change };
+    let files = Files {
+        checkpoint: given.checkpoint.clone().map(|path| (path, given.every.get())),
+        control: given.control.clone(),
+    };
+    let mut told = None;
+    let mut notice = |notice: Notice| {
+        let text = words(&notice);
+        // A control file that stays wrong is spoken of once.
+        if told.as_ref() != Some(&text) {
+            say(&text);
+        }
+        told = Some(text);
+    };
+    let outcome = run(&mut training, &stops, &files, &mut report, &asked, &mut notice)?;
+    let summary = Summary { schema: "trainyard.train-job/1", outcome };
+    if given.report.is_some() {
+        print(output, &summary, summary_text)?;
+    } else {
+        // Standard output has the lines of the report and nothing else.
+        say(in_form(output, &summary, summary_text)?.trim_end());
+    }
+    Ok(Ending::Done)
+}
+
+fn resume(training: &mut Training, path: &Path) -> Result<(), Failure> {
+    if path.try_exists().map_err(Failure::file("read", path))? {
+        training.resume(path)?;
+        say(&format!("Going on after iteration {} of {}.", training.iteration(), path.display()));
+    } else {
+        say(&format!("There is no {} yet, so this begins anew.", path.display()));
+    }
+    Ok(())
+}
+
+fn read_or_generate(given: &TrainJobArguments, entry: &Entry) -> Result<Data, TrainError> {
+    if let Some(path) = &given.data {
+        let csv = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("csv"));
+        let form = match (entry.needs, given.form) {
+            (Needs::Ratings, _) => Form::Ratings,
+            (_, Some(TableForm::Csv)) => Form::Csv,
+            (_, Some(TableForm::Libsvm)) => Form::Libsvm,
+            (_, None) => {
+                if csv {
+                    Form::Csv
+                } else {
+                    Form::Libsvm
+                }
+            }
+        };
+        return data::read(path, form);
+    }
+    let said = given.generate.as_deref().unwrap_or_default();
+    let (first, rest) = said.split_once(',').unwrap_or((said, ""));
+    let (name, sizes) = match first {
+        "" => (entry.generator, rest),
+        pair if pair.contains('=') => (entry.generator, said),
+        name => (name, rest),
+    };
+    let generator = data::generator(name)?;
+    let sizes: Vec<&str> = sizes.split(',').filter(|pair| !pair.is_empty()).collect();
+    generator.make(&Values::new(generator.name, generator.parameters, &sizes)?, given.seed)
+}
+
+fn words(notice: &Notice) -> String {
+    match notice {
+        Notice::Resized { iteration, from, to } => {
+            format!("From iteration {iteration} on there are {to} threads instead of {from}.")
+        }
+        Notice::NoNumber { path, text } => format!(
+            "{}: `{text}` is no number of threads from 1 to 1024, so the number stays; write one number into it",
+            path.display()
+        ),
+        Notice::Saved { iteration } => format!("State is saved after iteration {iteration}."),
+    }
+}
+
+fn summary_text(summary: &Summary) -> String {
+    let outcome = &summary.outcome;
+    let number = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.6}"));
+    let ended = match outcome.ended {
+        trainyard_train::Ended::Iterations => "all iterations are done",
+        trainyard_train::Ended::Loss => "the loss is low enough",
+        trainyard_train::Ended::Change => "the loss hardly changes",
+        trainyard_train::Ended::Asked => "it was told to stop",
+    };
+    let mut text = format!(
+        "{}: {} iterations, {} of them here in {:.2} s on {} threads; the loss went from {} to {}",
+        outcome.identity.algorithm,
+        outcome.iterations,
+        outcome.iterations_here,
+        outcome.seconds,
+        outcome.threads,
+        number(outcome.first_loss),
+        number(outcome.loss),
+    );
+    if let Some(accuracy) = outcome.accuracy {
+        let _ = write!(text, ", accuracy {:.1} %", 100.0 * accuracy);
+    }
+    text + "; " + ended + "."
+}
+
+fn list() -> List {
+    let parameters = |parameters: &'static [Parameter]| {
+        let listed = |parameter: &Parameter| ListedParameter {
+            name: parameter.name,
+            default: parameter.usual(),
+            values: parameter.range(),
+            meaning: parameter.meaning,
+        };
+        parameters.iter().map(listed).collect()
+    };
+    List {
+        schema: "trainyard.train-jobs/1",
+        algorithms: algorithms::ALL
+            .iter()
+            .map(|entry| Listed {
+                name: entry.name,
+                title: entry.title,
+                source: entry.source,
+                learns_from: entry.needs.words(),
+                generator: entry.generator,
+                parameters: parameters(entry.parameters),
+            })
+            .collect(),
+        generators: GENERATORS
+            .iter()
+            .map(|generator| ListedGenerator {
+                name: generator.name,
+                title: generator.title,
+                parameters: parameters(generator.parameters),
+            })
+            .collect(),
+    }
+}
+
+fn list_text(list: &List) -> String {
+    let mut text = String::new();
+    let lines = |text: &mut String, parameters: &[ListedParameter]| {
+        for parameter in parameters {
+            let pair = format!("{}={}", parameter.name, parameter.default);
+            let _ = writeln!(text, "    {pair:24} {} ({})", parameter.meaning, parameter.values);
+        }
+    };
+    for algorithm in &list.algorithms {
+        let _ = writeln!(
+            text,
+            "{}: {}. Source: {}. Learns from {}.",
+            algorithm.name, algorithm.title, algorithm.source, algorithm.learns_from
+        );
+        lines(&mut text, &algorithm.parameters);
+    }
+    text.push_str("\nGenerators of data (--generate):\n\n");
+    for generator in &list.generators {
+        let _ = writeln!(text, "{}: {}.", generator.name, generator.title);
+        lines(&mut text, &generator.parameters);
+    }
+    text
+}

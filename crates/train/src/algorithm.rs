@@ -1,0 +1,53 @@
+//! What a training program is: state that an iteration improves, and an entry of the table of programs.
+
+use crate::data::{Data, Needs};
+use crate::error::TrainError;
+use crate::parameters::{Parameter, Values};
+use crate::pool::Pool;
+use crate::tensors::{StateError, Tensors};
+
+/// What an iteration came to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Measured {
+    /// The loss that is minimised, over all training data.
+    pub loss: f64,
+    /// The part of the training rows that is classified rightly, where there are classes.
+    pub accuracy: Option<f64>,
+}
+
+/// A program in training.
+///
+/// All that an iteration reads is the data, what was fixed at the beginning, and what [`Algorithm::tensors`] tells. So a program
+/// that is restored goes on exactly as if it had never stopped.
+pub trait Algorithm: Send {
+    /// One iteration over all data.
+    fn iterate(&mut self, data: &Data, pool: &Pool) -> Measured;
+
+    /// All state.
+    fn tensors(&self) -> Tensors;
+
+    /// Takes up state that another instance told, one that was begun in the same way. What does not fit is an error and leaves
+    /// an instance that must not be used.
+    fn restore(&mut self, state: &Tensors, data: &Data, pool: &Pool) -> Result<(), StateError>;
+}
+
+/// Begins an algorithm from its parameters, its data, a seed and threads.
+pub type Begin = fn(&Values, &Data, u64, &Pool) -> Result<Box<dyn Algorithm>, TrainError>;
+
+/// An algorithm of the table.
+pub struct Entry {
+    /// The name on the command line.
+    pub name: &'static str,
+    /// What it is, in a few words.
+    pub title: &'static str,
+    /// Who described it.
+    pub source: &'static str,
+    /// What it learns from.
+    pub needs: Needs,
+    /// The generator of data if none is named.
+    pub generator: &'static str,
+    /// Its parameters.
+    pub parameters: &'static [Parameter],
+    /// Begins it; nothing is iterated yet.
+    pub begin: Begin,
+}

@@ -1,0 +1,84 @@
+//! What a program reports: one line of JSON for each iteration, written at once.
+
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader, ErrorKind, Write};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::checkpoint::beside;
+use crate::error::TrainError;
+
+/// An iteration as it is reported.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Line {
+    /// Which one, from 1.
+    pub iteration: u64,
+    /// The loss.
+    pub loss: f64,
+    /// The part that is classified rightly, where there are classes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub accuracy: Option<f64>,
+    /// How long it took.
+    pub seconds: f64,
+    /// On how many threads.
+    pub threads: usize,
+}
+
+/// Where lines go.
+pub struct Report {
+    to: Box<dyn Write + Send>,
+    path: std::path::PathBuf,
+}
+
+#[derive(Deserialize)]
+struct Numbered {
+    iteration: u64,
+}
+
+impl Report {
+    /// To standard output or anything else; `name` is what errors call it.
+    pub fn to(name: &str, to: Box<dyn Write + Send>) -> Self {
+        Self { to, path: name.into() }
+    }
+
+    /// To a file. Lines that are there stay if they are of iterations up to `done`: what was reported after the checkpoint that a
+    /// program goes on from will be reported again.
+    pub fn file(path: &Path, done: u64) -> Result<Self, TrainError> {
+        let refuse = |source| TrainError::File { act: "write the report to", path: path.to_owned(), source };
+        keep(path, done).map_err(refuse)?;
+        let file = OpenOptions::new().create(true).append(true).open(path).map_err(refuse)?;
+        Ok(Self { to: Box::new(file), path: path.to_owned() })
+    }
+
+    /// Writes a line.
+    pub fn write(&mut self, line: &Line) -> Result<(), TrainError> {
+        let mut text = serde_json::to_string(line).expect("it has no keys but strings");
+        text.push('\n');
+        let written = self.to.write_all(text.as_bytes()).and_then(|()| self.to.flush());
+        written.map_err(|source| TrainError::File {
+            act: "write the report to",
+            path: self.path.clone(),
+            source,
+        })
+    }
+}
+
+/// Takes lines out that are of later iterations, or cut short.
+fn keep(path: &Path, done: u64) -> std::io::Result<()> {
+    let old = match File::open(path) {
+        Ok(old) if done > 0 => old,
+        Ok(_) => return File::create(path).map(drop),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let mut new = File::create(beside(path))?;
+    for line in BufReader::new(old).lines() {
+        let line = line?;
+        if serde_json::from_str(&line).is_ok_and(|line: Numbered| line.iteration <= done) {
+            writeln!(new, "{line}")?;
+        }
+    }
+    new.sync_all()?;
+    std::fs::rename(beside(path), path)
+}
