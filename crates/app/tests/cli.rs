@@ -450,6 +450,7 @@ fn documented_arguments_are_those_of_the_program() {
     let cli = page("cli.md");
     let with = |name: &str| format!("{cli}{}", page(name));
     for (command, page) in [
+        ("train-job", page("training-jobs.md") + &cli),
         ("run", cli.clone()),
         ("compare", cli.clone()),
         ("whatif", with("whatif.md")),
