@@ -41,7 +41,7 @@ pub enum Misfit {
 
 /// No job is given more workers, or more servers, unit by unit; unless it cannot run with less. It is far above any real
 /// job, and ends the giving where units take nothing that nodes keep count of.
-pub const MOST_UNITS: u32 = 1 << 16;
+pub const MOST_UNITS: u32 = 1 << 12;
 
 /// The most of a range that is given out.
 pub fn most_of(range: WorkerRange) -> u32 {

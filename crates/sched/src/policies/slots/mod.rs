@@ -298,7 +298,7 @@ mod tests {
         assert_eq!(of(2, 66), (2..=66).collect::<Vec<u32>>());
         assert_eq!((of(0, 0), of(3, 2)), (vec![0], vec![]));
         let wide = of(1, u32::MAX);
-        assert_eq!((wide[0], wide.last()), (1, Some(&(1 << 16))));
+        assert_eq!((wide[0], wide.last()), (1, Some(&crate::decide::MOST_UNITS)));
         assert!(wide.len() < 256 && wide.is_sorted(), "{}", wide.len());
         assert_eq!(of(u32::MAX - 2, u32::MAX).len(), 1, "what is needed, and no more than is given out");
     }
