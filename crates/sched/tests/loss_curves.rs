@@ -395,6 +395,16 @@ fn the_time_left_is_told_with_its_spread() {
 }
 
 #[test]
+fn a_loss_is_not_slow_before_it_had_so_many_iterations_to_fall_in() {
+    // Read backwards from iteration 5, the curve is negative at iteration -5, so that the loss would seem to rise.
+    let expected = Expected::Curve(Curve::Sublinear { a: 0.0, b: 1.0, c: 1.0, d: 0.0 });
+    let reached = expected.reaches(Milestone::Slow { fall: 0.01, over: 10.0 }, 5.0, 1e6).unwrap();
+    // 1 / (k - 9) - 1 / (k + 1) = 0.01 where (k - 9) (k + 1) = 1000.
+    let truth = 4.0 + 1025.0_f64.sqrt();
+    assert!((reached - truth).abs() < 1e-3, "{reached} {truth}");
+}
+
+#[test]
 fn the_curve_of_optimus_is_found_and_stops_where_it_should() {
     let curve = Curve::Sublinear { a: 0.0, b: 0.2, c: 0.4, d: 0.3 };
     let points = reports(curve, (0..15).map(f64::from), 0.0, Seed(1));

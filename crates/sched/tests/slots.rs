@@ -6,7 +6,8 @@ use trainyard_sched::control::{Batch, Core, Event, Settings, Step};
 use trainyard_sched::decide::{Abilities, Reason, Verdict};
 use trainyard_sched::model::{
     Allocation, Cluster, DataParallel, Declared, GPU, Goals, Job, JobId, MoveCost, NodeId, Parallelism,
-    RackId, Resources, SERVER_TASK, Seed, SpeedFunction, TenantId, Tenants, Time, Wanted, WorkerRange,
+    PriorityClass, RackId, Resources, SERVER_TASK, Seed, SpeedFunction, SpeedTable, TenantId, Tenants, Time,
+    Wanted, WorkerRange,
 };
 use trainyard_sched::policies;
 
@@ -139,4 +140,38 @@ fn optimus_gives_to_whoever_gains_most_for_its_share() {
     let step = first_step("optimus", "", cluster(&[(16, 64)]), &[job(0, (4, 1), 3), job(1, (1, 1), 8)]);
     let found = [0, 1].map(|id| target(&step, id).workers());
     assert_eq!(found, [2, 8], "as much as it can use to the one, the rest to the other");
+}
+
+#[test]
+fn tetris_packs_by_alignment_where_no_work_is_known() {
+    let mut unknown = job(0, (4, 1), 16);
+    unknown.declared = Declared::default();
+    for parameters in ["misfit = 'stop'", "misfit = 'stop'\nby = 'fraction'\nwork = 'most_first'", ""] {
+        let step = first_step("slot-tetris", parameters, cluster(&[(8, 8)]), std::slice::from_ref(&unknown));
+        assert_eq!(target(&step, 0).workers(), 2, "{parameters}");
+    }
+}
+
+#[test]
+fn optimus_gives_a_server_where_only_that_makes_a_job_move() {
+    // Neither (1, 1) nor (2, 1) has any speed, so a worker's gain is no number.
+    let table = SpeedTable::new(2, 2, |workers, servers| f64::from(if servers == 2 { workers } else { 0 }));
+    let mut stuck = job(0, (1, 1), 2);
+    stuck.declared.speed = Some(SpeedFunction::Measured(Arc::new(table)));
+    let step = first_step("optimus", "speeds = 'declared'", cluster(&[(8, 8)]), &[stuck]);
+    let found = target(&step, 0);
+    assert_eq!((found.workers(), found.count_of(SERVER_TASK)), (2, 2));
+}
+
+#[test]
+fn optimus_gives_to_higher_classes_first() {
+    let (mut long, mut urgent) = (job(0, (1, 1), 8), job(1, (1, 1), 8));
+    long.declared.iterations = Some(1e6);
+    let of = |jobs: &[Job]| {
+        let step = first_step("optimus", "", cluster(&[(8, 64)]), jobs);
+        [0, 1].map(|id| target(&step, id).workers())
+    };
+    assert_eq!(of(&[long.clone(), urgent.clone()]), [7, 1], "of one class, who gains most");
+    urgent.goals.class = PriorityClass(long.goals.class.0 + 1);
+    assert_eq!(of(&[long, urgent]), [1, 7]);
 }

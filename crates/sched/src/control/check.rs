@@ -242,7 +242,8 @@ fn check_gang(job: &Job, target: &Allocation) -> Option<Fault> {
             if !workers.is_multiple_of(copies) || !shape.workers.has(workers / copies) || !all {
                 return wrong(WORKER_TASK, workers);
             }
-            let wanted = shape.server.is_some();
+            // A job that may have no servers is one of workers alone.
+            let wanted = shape.server.is_some() && shape.servers.max > 0;
             if wanted != (servers > 0) || (wanted && !shape.servers.has(servers / copies)) {
                 return wrong(SERVER_TASK, servers);
             }

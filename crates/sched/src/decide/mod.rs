@@ -19,4 +19,4 @@ pub use plan::{News, Plan};
 pub use policy::{Build, Cadence, Entry, Policy, Suits};
 pub use ranked::{Manner, Rank, Ranked};
 pub use reason::{Names, Reason, Verdict};
-pub use slate::{Given, Line, Memory, Misfit, Slate, Unit, ahead_by, by_arrival};
+pub use slate::{Given, Line, MOST_UNITS, Memory, Misfit, Slate, Unit, ahead_by, by_arrival, most_of};

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::model::{
     Allocation, DataParallel, GPU, Job, JobId, NodeId, Placement, PriorityClass, Resources, SERVER_TASK,
-    TaskId, Time, WORKER_TASK,
+    TaskId, Time, WORKER_TASK, WorkerRange,
 };
 use crate::place::{Ask, Board, NoRoom, Rule, no_room};
 use crate::rank::Shape;
@@ -37,6 +37,15 @@ pub enum Misfit {
     Skip,
     /// Only the least loaded node is tried, and if the unit does not fit there the slot is over: the public code of DL2.
     Stop,
+}
+
+/// No job is given more workers, or more servers, unit by unit; unless it cannot run with less. It is far above any real
+/// job, and ends the giving where units take nothing that nodes keep count of.
+pub const MOST_UNITS: u32 = 1 << 12;
+
+/// The most of a range that is given out.
+pub fn most_of(range: WorkerRange) -> u32 {
+    range.max.min(MOST_UNITS.max(range.min))
 }
 
 /// What became of a unit.
@@ -97,7 +106,7 @@ impl Line {
 
     /// Whether it could use another worker or bundle.
     pub fn wants_more(&self) -> bool {
-        self.elastic().is_some_and(|shape| self.workers < shape.workers.max)
+        self.elastic().is_some_and(|shape| self.workers < most_of(shape.workers))
     }
 
     /// What it is given, added up.
@@ -114,8 +123,8 @@ impl Line {
     /// The parts that a unit is made of, as far as the job may have more of them.
     fn parts(&self, unit: Unit) -> Vec<(TaskId, Resources)> {
         let Some(shape) = self.elastic() else { return Vec::new() };
-        let worker = (self.workers < shape.workers.max).then_some((WORKER_TASK, shape.worker));
-        let server = shape.server.filter(|_| self.servers < shape.servers.max);
+        let worker = (self.workers < most_of(shape.workers)).then_some((WORKER_TASK, shape.worker));
+        let server = shape.server.filter(|_| self.servers < most_of(shape.servers));
         let server = server.map(|server| (SERVER_TASK, server));
         match unit {
             Unit::Worker => worker.into_iter().collect(),

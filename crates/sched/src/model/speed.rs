@@ -47,10 +47,41 @@ pub enum SpeedFunction {
 
 /// Iterations a second for every whole number of workers and servers up to the largest known.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Written")]
 pub struct SpeedTable {
     workers: u32,
     /// Row after row by the number of servers, the row of one server first.
     iterations_per_s: Vec<f64>,
+}
+
+/// A table as it is written down, before it is checked.
+#[derive(Deserialize)]
+struct Written {
+    workers: u32,
+    iterations_per_s: Vec<f64>,
+}
+
+impl TryFrom<Written> for SpeedTable {
+    type Error = String;
+
+    fn try_from(Written { workers, iterations_per_s }: Written) -> Result<Self, String> {
+        let count = iterations_per_s.len();
+        if workers == 0 {
+            return Err("speed table: workers = 0; give at least 1, the length of a row".to_owned());
+        }
+        if count == 0 || !count.is_multiple_of(workers as usize) {
+            return Err(format!(
+                "speed table: iterations_per_s has {count} numbers; give whole rows of workers = {workers}, at least one"
+            ));
+        }
+        match iterations_per_s.iter().position(|speed| !(speed.is_finite() && *speed >= 0.0)) {
+            Some(i) => Err(format!(
+                "speed table: iterations_per_s[{i}] = {}; give a finite number from 0 on",
+                iterations_per_s[i]
+            )),
+            None => Ok(Self { workers, iterations_per_s }),
+        }
+    }
 }
 
 impl SpeedTable {
@@ -131,6 +162,20 @@ mod tests {
             [((1, 1), 11.0), ((3, 1), 13.0), ((2, 2), 22.0), ((9, 9), 23.0), ((2, 0), 0.0), ((0, 2), 0.0)];
         for ((workers, servers), expected) in cases {
             assert_eq!(speed.iterations_per_s(workers, servers), expected, "{workers} {servers}");
+        }
+        let text =
+            |workers: u32, speeds: &str| format!(r#"{{"workers":{workers},"iterations_per_s":[{speeds}]}}"#);
+        let read =
+            |text: String| serde_json::from_str::<SpeedTable>(&text).map_err(|error| error.to_string());
+        assert_eq!(read(text(2, "1.0,2.0")), Ok(SpeedTable::new(2, 1, |w, _| f64::from(w))));
+        for (bad, why) in [
+            (text(0, "1.0"), "workers = 0"),
+            (text(2, ""), "has 0 numbers"),
+            (text(2, "1.0,2.0,3.0"), "has 3 numbers"),
+            (text(1, "-1.0"), "iterations_per_s[0] = -1"),
+        ] {
+            let error = read(bad).expect_err(why);
+            assert!(error.contains(why), "{error}");
         }
         let odd = SpeedTable::new(1, 1, |_, _| f64::NAN);
         assert_eq!(SpeedFunction::Measured(Arc::new(odd)).iterations_per_s(1, 1), 0.0);

@@ -50,7 +50,7 @@ pub fn hand_out<S>(
 }
 
 /// Bits that compare as the numbers do; -0 and 0 are the same number.
-fn ordered(number: f64) -> u64 {
+pub fn ordered(number: f64) -> u64 {
     let bits = (number + 0.0).to_bits();
     if bits >> 63 == 0 { bits | 1 << 63 } else { !bits }
 }

@@ -5,5 +5,5 @@ mod gain;
 mod queue;
 
 pub use bands::Bands;
-pub use gain::{Offer, hand_out};
+pub use gain::{Offer, hand_out, ordered};
 pub use queue::{Queue, Shape, Waiting, Walk};

@@ -126,7 +126,7 @@ fn port_checks(
         );
         let of = (mean(&naive) * 1e4).round() / 1e4;
         let figures = Figures { published: None, reference: Some(of) };
-        Row::over("B-1", what, figures, Gate::Near { of, by: 0.1 }, values, seed)
+        Row::over("B-1", what, figures, Gate::Near { of, by: 0.001 }, values, seed)
     });
     let mut rows: Vec<Row> = checked.collect();
     // Times are whole microseconds.
@@ -156,7 +156,7 @@ fn ratio(known: &Known, means: &[Vec<Option<f64>>], seed: Seed) -> Row {
     Row::over("B-6", what, figures, gate, &values, seed)
 }
 
-/// B-2: a single ResNet-50. On the full table the greedy is caught at a size from which no single step helps; that table is
+/// B-2: a single ResNet-50; told only, with the speeds that are shipped. On the full table the greedy is caught at a size from which no single step helps; that table is
 /// not part of this project, so it is a test that checks it where the table is at hand.
 fn one_job(strong: &[SpeedFunction]) -> Row {
     let setting = Setting { preset: "c96", nodes: 96, speeds: strong };
@@ -164,8 +164,8 @@ fn one_job(strong: &[SpeedFunction]) -> Row {
     let (best_w, best_p, best) = setting.best(0);
     let what = format!(
         "one resnet-50 alone, Optimus as coded: speed with {servers} servers and {workers} workers, where it stops, over \
-         the best, {best:.1} samples/s with {best_p} and {best_w}; on the full table, which is not shipped, it is caught \
-         with 5 and 2"
+         the best, {best:.1} samples/s with {best_p} and {best_w}; nothing is demanded with the shipped grid of sizes: the \
+         exact figures, caught with 5 and 2, need the full table, and a test holds them where that is at hand"
     );
     let figures = Figures { published: None, reference: Some(48.6 / 65.2) };
     Row::single("B-2", what, figures, Gate::Told, Some(speed / best))

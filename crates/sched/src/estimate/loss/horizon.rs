@@ -12,7 +12,7 @@ pub enum Milestone {
         /// Such as 0.05 for 95 % of the reduction.
         fraction: f64,
     },
-    /// Over the last iterations the loss fell by no more than so much. With 0.05 over 10 epochs it is how Optimus (EuroSys
+    /// Over the last iterations the loss fell by no more than so much; not before there were so many. With 0.05 over 10 epochs it is how Optimus (EuroSys
     /// 2018; its published code, `estimator.py`) stops.
     Slow {
         /// How much it may have fallen.
@@ -29,7 +29,8 @@ impl Milestone {
                 let end = expected.asymptote();
                 expected.loss(k) - end <= fraction * (start - end)
             }
-            Self::Slow { fall, over } => expected.loss(k - over) - expected.loss(k) <= fall,
+            // A loss is not defined before iteration 0.
+            Self::Slow { fall, over } => k >= over && expected.loss(k - over) - expected.loss(k) <= fall,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Who gets the next worker or server: the marginal gains of Optimus (section 4.1).
 
-use crate::decide::{Given, Misfit, Slate, Unit};
+use crate::decide::{Given, MOST_UNITS, Misfit, Slate, Unit, most_of};
 use crate::estimate::{Expected, Milestone};
 use crate::model::{DataParallel, JobId, Resources, SpeedFunction};
 use crate::rank::{Offer, hand_out};
@@ -11,6 +11,8 @@ use super::{Mode, Parameters};
 
 /// An end of training that is farther off than so many times what was done is not believed.
 const FARTHEST: f64 = 100.0;
+/// What is left of a job that is past its end, as a part of what was done: it still runs, so something is.
+const OVERDUE: f64 = 0.01;
 
 /// What was handed out.
 pub(super) struct Handed<'a> {
@@ -64,20 +66,14 @@ pub(super) fn hand_out_units<'a>(seen: &'a Snapshot, given: &Parameters, speeds:
         }
     }
     let mut state = State { slate, candidates };
-    let count = state.candidates.len();
-    hand_out(
-        &mut state,
-        count,
-        0.0,
-        |state, i| state.best(i, as_coded).map(|(_, gain)| gain),
-        |state, i| state.give(i, as_coded),
-    );
+    state.hand_out_by_class(as_coded);
     let State { mut slate, candidates } = state;
     if as_coded {
         // A worker without a server does nothing; the code lets it hold its place until the slot is over.
         for i in 0..slate.lines().len() {
             let line = &slate.lines()[i];
-            let lacks = line.elastic().is_some_and(|shape| shape.server.is_some()) && line.servers == 0;
+            let lacks = line.elastic().is_some_and(|shape| shape.server.is_some() && shape.servers.max > 0)
+                && line.servers == 0;
             if lacks && line.runs() {
                 slate.wipe(i);
             }
@@ -110,8 +106,12 @@ fn explore(slate: &mut Slate<'_>, i: usize, workers: u32, servers: u32) {
 
 /// A worker and a server as parts of the cluster.
 fn shares(shape: &DataParallel, total: &Resources) -> [f64; 2] {
-    // What takes nothing has a share all the same, so that gains stay numbers.
-    let of = |demand: Resources| demand.dominant_share(total).max(f64::MIN_POSITIVE);
+    // What takes nothing that is kept count of is as if a cluster held the most that a job is given. So its gains stay
+    // numbers, and it does not go before everyone.
+    let of = |demand: Resources| match demand.dominant_share(total) {
+        share if share > 0.0 => share,
+        _ => 1.0 / f64::from(MOST_UNITS),
+    };
     [of(shape.worker), of(shape.server.unwrap_or_default())]
 }
 
@@ -147,21 +147,45 @@ impl Candidate {
     }
 }
 
-/// Iterations still to do and in all: as declared; else until the fitted loss falls no more (section 3.1); else as many as
-/// were done, which is the guess of somebody who knows nothing.
+/// Iterations still to do and in all: as declared; else, or past that, until the fitted loss falls no more (section 3.1);
+/// else as many as were done, which is the guess of somebody who knows nothing. A job past its end has a little left.
 fn remaining(view: &JobView, done: f64, given: &Parameters) -> (f64, f64) {
-    if let Some(total) = view.job.declared.iterations {
-        return ((total - done).max(0.0), total);
+    let declared = view.job.declared.iterations;
+    if let Some(total) = declared.filter(|total| *total > done) {
+        return (total - done, total);
     }
     let as_many = done.max(1.0);
     let slow = Milestone::Slow { fall: given.loss_fall, over: given.loss_over };
     let fitted = view.losses.fit().map(|fit| Expected::from(*fit));
     let end = fitted.and_then(|expected| expected.reaches(slow, done, FARTHEST * as_many));
-    let left = end.map_or(as_many, |end| end - done);
+    let left = match end.map(|end| end - done) {
+        Some(left) if left > 0.0 => left,
+        None if declared.is_none() => as_many,
+        // Past what was declared, or past where the loss was to fall no more.
+        _ => OVERDUE * as_many,
+    };
     (left, done + left)
 }
 
 impl State<'_> {
+    /// All that a class gains by before the next lower one gets anything; the candidates stand by class.
+    fn hand_out_by_class(&mut self, as_coded: bool) {
+        let class = |state: &Self, i: usize| state.slate.lines()[state.candidates[i].line].job.goals.class;
+        let mut first = 0;
+        while first < self.candidates.len() {
+            let count =
+                (first..self.candidates.len()).take_while(|i| class(self, *i) == class(self, first)).count();
+            hand_out(
+                self,
+                count,
+                0.0,
+                |state, i| state.best(first + i, as_coded).map(|(_, gain)| gain),
+                |state, i| state.give(first + i, as_coded),
+            );
+            first += count;
+        }
+    }
+
     /// The better of one more worker and one more server, and its gain.
     fn best(&self, i: usize, as_coded: bool) -> Option<(Unit, f64)> {
         let [worker, server] = self.gains(i, as_coded);
@@ -182,12 +206,14 @@ impl State<'_> {
         let now_s = candidate.time_s(w, p);
         let [of_worker, of_server] = candidate.shares;
         let gain = |then_s: f64, share: f64| candidate.trust * (now_s - then_s) / share;
-        let worker = as_coded || w < shape.workers.max;
-        let server = shape.server.is_some() && (as_coded || p < shape.servers.max);
+        let worker = as_coded || w < most_of(shape.workers);
+        let server = shape.server.is_some() && (as_coded || p < most_of(shape.servers));
         [
-            worker.then(|| gain(candidate.time_s(w + 1, p), of_worker)),
-            server.then(|| gain(candidate.time_s(w, p + 1), of_server)),
+            worker.then(|| gain(candidate.time_s(w.saturating_add(1), p), of_worker)),
+            server.then(|| gain(candidate.time_s(w, p.saturating_add(1)), of_server)),
         ]
+        // From no speed to no speed is no gain, and must not hide that of the other unit.
+        .map(|gain| gain.filter(|gain| !gain.is_nan()))
     }
 
     fn give(&mut self, i: usize, as_coded: bool) -> Offer {
@@ -244,8 +270,9 @@ mod tests {
     fn what_is_left_is_declared_or_read_off_the_loss_or_guessed() {
         let given = Parameters { loss_fall: 0.01, loss_over: 10.0, ..Parameters::default() };
         let declared = Declared { iterations: Some(100.0), ..Declared::default() };
-        assert_eq!(remaining(&view(declared), 30.0, &given), (70.0, 100.0));
+        assert_eq!(remaining(&view(declared.clone()), 30.0, &given), (70.0, 100.0));
         assert_eq!(remaining(&view(Declared::default()), 30.0, &given), (30.0, 60.0));
+        assert_eq!(remaining(&view(declared), 300.0, &given), (3.0, 303.0), "past its end a little is left");
         // 2 * 0.9^k falls by 0.01 over ten iterations when 2 * 0.9^k (0.9^-10 - 1) = 0.01, that is at k = 60.4.
         let mut known = view(Declared::default());
         let curve = Curve::Geometric { amplitude: 2.0, mu: 0.9, c: 0.5 };
@@ -257,6 +284,15 @@ mod tests {
         let (left, total) = remaining(&known, 29.0, &given);
         let expected = (200.0 * (0.9_f64.powi(-10) - 1.0)).ln() / -(0.9_f64.ln());
         assert!((total - expected).abs() < 1.0 && (left + 29.0 - total).abs() < 1e-9, "{total} {expected}");
+    }
+
+    #[test]
+    fn what_takes_nothing_that_is_counted_has_a_share_like_any_other() {
+        let range = crate::model::WorkerRange { min: 1, max: 4 };
+        let (worker, server) = (Resources::cpus(2), Some(Resources::gpus(1)));
+        let shape = DataParallel { worker, workers: range, server, servers: range };
+        let total = Resources { cpu_milli: crate::model::UNLIMITED, ..Resources::gpus(8) };
+        assert_eq!(shares(&shape, &total), [1.0 / f64::from(MOST_UNITS), 0.125]);
     }
 
     #[test]

@@ -24,9 +24,14 @@
 //! costs. `round_s`: the length of a round.
 //!
 //! # Where we differ
-//! A gain is for each *dominant share*, where the public code divides by amounts of different kinds. Where equal numbers on
-//! few nodes cannot be had, any room will do. The factor of 0.95 is known from notes only, and what counts as young is
-//! ours. Placing parameter blocks on servers (section 5.3) is no matter of scheduling here.
+//! A gain is for each *dominant share*, where the public code divides by amounts of different kinds. Where equal
+//! numbers on few nodes cannot be had, any room will do. The factor of 0.95 is known from notes only, and what counts
+//! as young is ours. Placing parameter blocks on servers (section 5.3) is no matter of scheduling here. Where the paper
+//! orders nodes by free CPU, they are ordered by load here, the GPUs and CPUs in use together. Losses are fitted by the
+//! families of SLAQ and not by the one curve of Optimus (specification, B9.3.1), and `loss_fall` is in units of the
+//! loss as reported, which is not normalized. What was measured of one job is not used for others of its type. Higher
+//! classes get all that they gain by before lower ones do; Optimus knows no classes. A job past its declared iterations
+//! is taken to need as many more as its loss says, or else a hundredth of what it did.
 
 mod gains;
 mod placing;

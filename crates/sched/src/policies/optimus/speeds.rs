@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use crate::estimate::{PROFILE_SIZES, SpeedFit, SpeedPoint, fit_speed};
-use crate::model::{DataParallel, JobId, SpeedFunction};
+use crate::model::{DataParallel, JobId, SpeedFunction, WorkerRange};
 use crate::view::JobView;
 
 /// From where speeds are taken.
@@ -73,7 +73,7 @@ fn fitted(
     shape: &DataParallel,
     profile: usize,
 ) -> Known {
-    let with_servers = shape.server.is_some();
+    let with_servers = shape.server.is_some() && shape.servers.max > 0;
     let mut points = declared.map_or_else(Vec::new, |table| profiled(table, profile));
     points.retain(|point| !measured.iter().any(|own| size(own) == size(point)));
     points.extend(measured);
@@ -114,10 +114,10 @@ fn profiled(table: &SpeedFunction, count: usize) -> Vec<SpeedPoint> {
 
 /// The next size to measure, among those that the job can have.
 fn next_size(measured: &[SpeedPoint], shape: &DataParallel) -> Option<(u32, u32)> {
-    let workers = |count: u32| count.clamp(shape.workers.min.max(1), shape.workers.max);
-    let servers =
-        |count: u32| shape.server.map_or(0, |_| count.clamp(shape.servers.min.max(1), shape.servers.max));
-    let sizes = PROFILE_SIZES.iter().map(|(w, p)| (workers(*w), servers(*p)));
+    // A range may end at 0.
+    let within = |count: u32, range: WorkerRange| count.max(range.min.max(1)).min(range.max);
+    let servers = |count: u32| shape.server.map_or(0, |_| within(count, shape.servers));
+    let sizes = PROFILE_SIZES.iter().map(|(w, p)| (within(*w, shape.workers), servers(*p)));
     sizes.into_iter().find(|wanted| !measured.iter().any(|point| size(point) == *wanted))
 }
 
@@ -133,7 +133,7 @@ fn by_division(measured: &[SpeedPoint]) -> Known {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Resources, SpeedTable, WorkerRange};
+    use crate::model::{Resources, SpeedTable};
     use std::sync::Arc;
 
     fn shape(servers: bool) -> DataParallel {
@@ -178,6 +178,16 @@ mod tests {
         assert_eq!(fitted(None, &points[..1], &narrow, 10), Known::Explore(3, 0));
         let divided = SpeedFunction::Linear { iteration_s: 1.0 / 3.0, reference: 3 };
         assert_eq!(fitted(None, &points, &narrow, 10), Known::Function(divided));
+    }
+
+    #[test]
+    fn a_job_that_may_have_no_servers_is_explored_as_workers_alone() {
+        let none = DataParallel { servers: WorkerRange { min: 0, max: 0 }, ..shape(true) };
+        assert_eq!(fitted(None, &[], &none, 10), Known::Explore(1, 0));
+        let ring = SpeedFunction::AllReduce { theta: [4.0, 1.0, 0.1] };
+        let points = measure(&ring, &[(1, 0), (4, 0), (2, 0)]);
+        let Known::Function(function) = fitted(None, &points, &none, 10) else { panic!("enough") };
+        assert!((function.iterations_per_s(3, 0) / ring.iterations_per_s(3, 0) - 1.0).abs() < 1e-6);
     }
 
     #[test]

@@ -30,7 +30,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::decide::{
     Ahead, Cadence, Decision, Entry, Given, Memory, Misfit, ParameterError, Policy, Slate, Suits, Unit,
-    Verdict, ahead_by, by_arrival, defaults, parameters,
+    Verdict, ahead_by, by_arrival, defaults, most_of, parameters,
 };
 use crate::model::{JobId, Span, WorkerRange};
 use crate::view::{JobView, Snapshot};
@@ -121,14 +121,28 @@ fn remaining(seen: &Snapshot, view: &JobView, by: By) -> f64 {
     }
 }
 
-/// The best declared speed over all sizes that the job can have, iterations a second.
+/// Numbers of a range, at most those that are given out: each of the first 64, then in steps of a sixteenth, and the last.
+fn sizes(range: WorkerRange) -> Vec<u32> {
+    let (first, last) = (range.min.max(1), most_of(range));
+    let step = |size: u32| if size - first < 64 { 1 } else { (size - first) / 16 };
+    let next = |size: &u32| {
+        let next = size.saturating_add(step(*size)).min(last);
+        (next > *size).then_some(next)
+    };
+    if range.max == 0 {
+        return vec![0];
+    }
+    std::iter::successors((first <= last).then_some(first), next).collect()
+}
+
+/// The best declared speed over the sizes that the job can have, iterations a second; see [`sizes`].
 fn best_per_s(view: &JobView) -> Option<f64> {
     let speed = view.job.declared.speed.as_ref()?;
     let shape = view.job.shape.data_parallel()?;
-    let all = |range: WorkerRange| range.min.max(1)..=range.max.min(range.min + 63);
-    let servers = shape.server.map_or(0..=0, |_| all(shape.servers));
-    let sizes = all(shape.workers).flat_map(|workers| servers.clone().map(move |servers| (workers, servers)));
-    let best = sizes.map(|(workers, servers)| speed.iterations_per_s(workers, servers)).fold(0.0, f64::max);
+    let servers = shape.server.map_or_else(|| vec![0], |_| sizes(shape.servers));
+    let per_s = |workers: u32| servers.iter().map(move |servers| (workers, *servers));
+    let all = sizes(shape.workers).into_iter().flat_map(per_s);
+    let best = all.map(|(workers, servers)| speed.iterations_per_s(workers, servers)).fold(0.0, f64::max);
     (best > 0.0).then_some(best)
 }
 
@@ -272,3 +286,20 @@ pub(super) const TETRIS: Entry = Entry {
         Slots::boxed(round_s, misfit, Order::Alignment(by, work)).map_err(bad("slot-tetris"))
     },
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_all_of_a_narrow_range_and_reach_both_ends_of_a_wide_one() {
+        let of = |min, max| sizes(WorkerRange { min, max });
+        assert_eq!(of(0, 3), [1, 2, 3]);
+        assert_eq!(of(2, 66), (2..=66).collect::<Vec<u32>>());
+        assert_eq!((of(0, 0), of(3, 2)), (vec![0], vec![]));
+        let wide = of(1, u32::MAX);
+        assert_eq!((wide[0], wide.last()), (1, Some(&crate::decide::MOST_UNITS)));
+        assert!(wide.len() < 256 && wide.is_sorted(), "{}", wide.len());
+        assert_eq!(of(u32::MAX - 2, u32::MAX).len(), 1, "what is needed, and no more than is given out");
+    }
+}

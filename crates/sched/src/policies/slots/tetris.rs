@@ -8,12 +8,12 @@ use std::cmp::Reverse;
 
 use crate::decide::{Ahead, Misfit, Slate, Unit, by_arrival};
 use crate::model::{DataParallel, JobId, NodeId, PriorityClass, Resources, UNLIMITED};
-use crate::rank::Shape;
+use crate::rank::{Shape, ordered};
 use crate::view::Snapshot;
 
 use super::{By, Work, remaining};
 
-/// Remaining work of all jobs in ascending order; what is unknown counts as the mean of the others.
+/// Remaining work of all jobs, by position on the slate; what is unknown counts as the mean of the others.
 fn works(seen: &Snapshot, by: By) -> Vec<f64> {
     let said: Vec<f64> = seen.jobs().map(|view| remaining(seen, view, by)).collect();
     let known = || said.iter().filter(|work| work.is_finite());
@@ -92,10 +92,8 @@ fn fill_node(
         let all: Vec<usize> = jobs.iter().filter(|i| line(**i).elastic().is_some()).copied().collect();
         let mean_a = all.iter().map(|i| alignment(*i)).sum::<f64>();
         let mean_p = all.iter().map(|i| size(*i) * works[*i]).sum::<f64>();
+        // Where no work is known, or none is left, alignment alone decides.
         let weight = if mean_p > 0.0 { mean_a / mean_p } else { 0.0 };
-        if misfit == Misfit::Stop && weight == 0.0 {
-            return;
-        }
         let score = |i: usize| alignment(i) + weight * size(i) * rank(i);
         // `max_by` keeps the last of equals, and ties go to the first.
         let best = jobs.iter().filter(able).rev().max_by(|a, b| score(**a).total_cmp(&score(**b)));
@@ -103,12 +101,6 @@ fn fill_node(
             return;
         }
     }
-}
-
-/// Bits that compare as the numbers do.
-fn ordered(number: f64) -> u64 {
-    let bits = (number + 0.0).to_bits();
-    if bits >> 63 == 0 { bits | 1 << 63 } else { !bits }
 }
 
 /// Scores depend on what is free, so only jobs of one shape stand in an order.
