@@ -11,6 +11,7 @@ use trainyard_sched::control::{Core, check};
 use trainyard_sched::decide::{
     Abilities, Cadence, Change, Decision, Manner, Policy, Rank, Ranked, Reason, Verdict,
 };
+use trainyard_sched::estimate::Fitting;
 use trainyard_sched::model::{
     Allocation, Cluster, JobId, NodeState, Parallelism, SERVER_TASK, TaskId, Tenants, Time, WORKER_TASK,
 };
@@ -168,6 +169,9 @@ impl Policy for Judge {
     }
     fn explain(&mut self, seen: &Snapshot, job: JobId) -> Verdict {
         self.inner.explain(seen, job)
+    }
+    fn fitting(&self) -> Option<Fitting> {
+        self.inner.fitting()
     }
 }
 

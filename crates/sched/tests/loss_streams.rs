@@ -431,6 +431,16 @@ fn what_blew_up_and_was_rolled_back_is_forgotten() {
 }
 
 #[test]
+fn reports_are_read_from_journals_bit_by_bit() {
+    for i in 0..20_000_u64 {
+        let drawn = |branch: &str| (Seed(7).branch(branch).numbered(i).0 >> 11) as f64 / (1u64 << 53) as f64;
+        let report = progress(1, drawn("iterations") * 1e3, vec![at(i as u32, drawn("loss"))]);
+        let text = serde_json::to_string(&report).unwrap();
+        assert_eq!(serde_json::from_str::<Event>(&text).unwrap(), report, "{text}");
+    }
+}
+
+#[test]
 fn journals_with_one_loss_or_none_are_still_read() {
     let head = r#"{"event":"progress","job":0,"attempt":1,"iterations":4.0,"speed":1.0,"saved":0.0"#;
     let read = |rest: &str| -> Vec<LossPoint> {

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use common::{Course, Dice, History, Trying};
 use trainyard_sched::decide::{Abilities, Ahead, Cadence, Decision, Entry, Policy, Reason, Verdict};
+use trainyard_sched::estimate::Fitting;
 use trainyard_sched::model::{
     Allocation, Cluster, Declared, GPU, Job, JobId, NodeState, Parallelism, Quota, Resources, Tenant,
     Tenants, Topology, Weight,
@@ -259,6 +260,9 @@ impl Policy for Judge {
     }
     fn explain(&mut self, seen: &Snapshot, job: JobId) -> Verdict {
         self.inner.explain(seen, job)
+    }
+    fn fitting(&self) -> Option<Fitting> {
+        self.inner.fitting()
     }
     fn keeps_limits(&self) -> bool {
         self.inner.keeps_limits()

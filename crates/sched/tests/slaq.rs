@@ -287,6 +287,23 @@ fn a_change_that_costs_is_made_if_it_pays_and_not_twice_in_a_row() {
 }
 
 #[test]
+fn room_that_nobody_else_wants_is_taken_though_a_change_costs() {
+    let mut large = job(0, 9.0, None);
+    large.shape = Parallelism::rigid(63, Resources::cpus(1));
+    let mut alone = job(1, 9.0, Some(geometric(4000.0)));
+    alone.move_cost.load = Span::from_secs(20);
+    let mut world = World::new(2, 32, "slaq", "");
+    world.arrive(&[large, alone]);
+    assert_eq!(world.shares(), [63, 1]);
+    let outcome = trainyard_sched::control::Outcome::Completed;
+    let attempt = world.attempts[&JobId(0)];
+    world.step(vec![Event::Finished { job: JobId(0), attempt, outcome }]);
+    // Within 200 s of its start a change has not paid for itself.
+    (0..70).for_each(|_| drop(world.epoch()));
+    assert_eq!(world.shares(), [64]);
+}
+
+#[test]
 fn newcomers_find_room_where_changes_cost() {
     let mut world = World::new(1, 8, "slaq", "");
     let costly = |id| Job {

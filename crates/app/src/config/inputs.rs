@@ -17,7 +17,7 @@ use trainyard_sim::workload::{ImportReport, Workload};
 
 use super::run_file::{CapacityPart, ClusterPart, JobsPart, MovingPart, WorldPart};
 use super::trace_arguments::{PIPE, ReadingPart, TraceArguments};
-use super::words::{LoadWord, declaring, seconds, seed, server_speeds, span, span_word};
+use super::words::{LoadWord, declaring, interval, seconds, seed, server_speeds, span, span_word};
 use super::{ArgumentError, FaultsWord, MachineChange, Stock};
 use crate::failure::Failure;
 
@@ -71,7 +71,7 @@ pub(crate) struct InputArguments {
     #[arg(long, value_name = "SECONDS", default_value_t = 0.0, help_heading = "Cluster")]
     pub(crate) load_s: f64,
     /// How often running jobs report how far they are, how fast and how good [default: as the preset says, else never].
-    #[arg(long, value_name = "TIME", value_parser = span, help_heading = "Run")]
+    #[arg(long, value_name = "TIME", value_parser = interval, help_heading = "Run")]
     pub(crate) report_every: Option<Span>,
     /// The seed of everything random.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = seed, help_heading = "Run")]

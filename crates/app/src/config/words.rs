@@ -91,6 +91,12 @@ pub(crate) enum ArgumentError {
         "--parquet: this program was built without it; build it with `cargo build --release --features parquet`"
     )]
     NoParquet,
+    /// An interval that is too short.
+    #[error("`{value}` is too short; give at least a millisecond, such as 3s")]
+    Interval {
+        /// What was given.
+        value: String,
+    },
     /// A weight that is none.
     #[error("--decay: {value} is no weight; give a number above 0 and up to 1")]
     Decay {
@@ -182,6 +188,13 @@ pub(crate) fn span(value: &str) -> Result<Span, ArgumentError> {
     // Ten thousand years in microseconds still fit.
     let possible = number.is_finite() && number >= 0.0 && number * unit_s <= 3.2e11;
     possible.then(|| Span::from_secs_f64(number * unit_s)).ok_or_else(wrong)
+}
+
+/// Reads a length of time of at least a millisecond: what is done so often must come to an end.
+pub(crate) fn interval(value: &str) -> Result<Span, ArgumentError> {
+    let found = span(value)?;
+    let possible = found >= Span(1000);
+    if possible { Ok(found) } else { Err(ArgumentError::Interval { value: value.to_owned() }) }
 }
 
 /// Writes a length of time so that [`span`] reads the same, in the largest unit that needs no fraction.

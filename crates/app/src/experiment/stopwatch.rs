@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use trainyard_sched::decide::{Abilities, Ahead, Cadence, Decision, Policy, Verdict};
+use trainyard_sched::estimate::Fitting;
 use trainyard_sched::model::JobId;
 use trainyard_sched::view::Snapshot;
 
@@ -59,6 +60,10 @@ impl Policy for Stopwatch {
 
     fn ahead(&mut self, seen: &Snapshot, job: JobId) -> Ahead {
         self.inner.ahead(seen, job)
+    }
+
+    fn fitting(&self) -> Option<Fitting> {
+        self.inner.fitting()
     }
 
     fn keeps_limits(&self) -> bool {

@@ -201,11 +201,15 @@ impl Metrics {
                 self.resized(at, *job, allocation, *iterations, *speed);
             }
             Event::Progress { job, iterations, speed, .. } => {
-                if let Some(row) = self.open_row(*job)
-                    && let Some((since, _, _)) = row.state.trains
-                {
-                    row.trained_s += at.since(since).as_secs_f64();
-                    row.state.trains = Some((at, *iterations, *speed));
+                let Some(row) = self.open_row(*job) else { return };
+                match row.state.trains {
+                    Some((since, _, _)) => {
+                        row.trained_s += at.since(since).as_secs_f64();
+                        row.state.trains = Some((at, *iterations, *speed));
+                    }
+                    // It never moved over.
+                    None if *speed > 0.0 => self.start_training(at, *job, *iterations, *speed),
+                    None => {}
                 }
             }
             Event::Stopped { job, iterations, .. } => self.released(at, *job, Some(*iterations)),
@@ -230,8 +234,11 @@ impl Metrics {
         let gpus = allocation.gpu_milli() as f64 / 1000.0;
         let Some(row) = self.open_row(id) else { return };
         let Some((before, since)) = row.state.held else { return };
-        Self::stop_training(row, at, Some(iterations));
         let held = at.since(since).as_secs_f64();
+        if row.state.trains.is_none() {
+            row.lost_gpu_s += before * held;
+        }
+        Self::stop_training(row, at, Some(iterations));
         row.held_s += held;
         row.gpu_s += before * held;
         row.state.held = Some((gpus, at));
@@ -257,22 +264,25 @@ impl Metrics {
                 self.used_gpus.add(at, gpus);
                 self.waiting.add(at, -1.0);
             }
-            Action::Stop { job, .. } => {
-                let Some(row) = self.open_row(*job) else { return };
-                // From here on it saves; the span of training is closed, that of holding goes on.
-                let Some((gpus, since)) = row.state.held else { return };
-                let held = at.since(since).as_secs_f64();
-                let training = row.state.trains.is_some();
-                Self::stop_training(row, at, None);
-                row.held_s += held;
-                row.gpu_s += gpus * held;
-                if !training {
-                    row.lost_gpu_s += gpus * held;
-                }
-                row.state.held = Some((gpus, at));
-            }
-            Action::Resize { .. } | Action::Merge { .. } => {}
+            // From here on it saves, or moves over.
+            Action::Stop { job, .. } | Action::Resize { job, .. } => self.paused(at, *job),
+            Action::Merge { .. } => {}
         }
+    }
+
+    /// Closes the span of training; that of holding goes on.
+    fn paused(&mut self, at: Time, id: JobId) {
+        let Some(row) = self.open_row(id) else { return };
+        let Some((gpus, since)) = row.state.held else { return };
+        let held = at.since(since).as_secs_f64();
+        let training = row.state.trains.is_some();
+        Self::stop_training(row, at, None);
+        row.held_s += held;
+        row.gpu_s += gpus * held;
+        if !training {
+            row.lost_gpu_s += gpus * held;
+        }
+        row.state.held = Some((gpus, at));
     }
 
     /// The numbers so far. Names of policies and measured times are the caller's to add.

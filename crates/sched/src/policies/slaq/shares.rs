@@ -72,6 +72,8 @@ pub(super) struct Shares {
     pub(super) units: Vec<u32>,
     /// The least gain for which a worker was given, by pool; 0 where something was left.
     pub(super) price: Vec<f64>,
+    /// The two claims that would gain most by one more worker, by pool; `usize::MAX` is nobody.
+    rivals: Vec<[(usize, f64); 2]>,
 }
 
 impl Shares {
@@ -79,13 +81,25 @@ impl Shares {
     pub(super) fn price_in(&self, set: PoolSet) -> f64 {
         Pools::in_set(set).map(|pool| self.price[pool]).fold(f64::INFINITY, f64::min)
     }
+
+    /// What a worker would bring to somebody else than this claim.
+    fn worth_to_others(&self, claim: usize, set: PoolSet) -> f64 {
+        let best = |pool: usize| {
+            let other = self.rivals[pool].iter().find(|(rival, _)| *rival != claim);
+            other.map_or(0.0, |(_, gain)| *gain)
+        };
+        Pools::in_set(set).map(best).fold(f64::INFINITY, f64::min)
+    }
 }
 
 /// Divides what is in the pools. A part `floor` of the fair share goes to everybody.
 pub(super) fn divide(claims: &[Claim], pools: &Pools, floor: f64) -> Shares {
     let free = Division::new(claims, pools, floor).run(&vec![None; claims.len()]);
-    let mut kept: Vec<Option<u32>> =
-        claims.iter().zip(&free.units).map(|(claim, units)| kept(claim, *units, &free)).collect();
+    let mut kept: Vec<Option<u32>> = claims
+        .iter()
+        .enumerate()
+        .map(|(i, claim)| kept(claim, free.units[i], free.worth_to_others(i, claim.pools)))
+        .collect();
     if kept.iter().all(Option::is_none) {
         return free;
     }
@@ -96,11 +110,13 @@ pub(super) fn divide(claims: &[Claim], pools: &Pools, floor: f64) -> Shares {
     Division::new(claims, pools, floor).run(&kept)
 }
 
-/// The size that a claim keeps because changing it would not pay: seen with the price of a worker, the change must bring
-/// more than it costs.
-fn kept(claim: &Claim, units: u32, shares: &Shares) -> Option<u32> {
+/// The size that a claim keeps because changing it would not pay: with a worker priced at what it would bring to others, the
+/// change must bring more than it costs. Where nothing can be said of gains, more workers are taken for a gain.
+fn kept(claim: &Claim, units: u32, price: f64) -> Option<u32> {
     let change = claim.change.filter(|change| change.held != units)?;
-    let price = shares.price_in(claim.pools);
+    if claim.worth.course == Course::Unpredictable {
+        return change.is_recent.then_some(change.held.clamp(claim.least, claim.most));
+    }
     let net = |workers: u32| claim.worth.value(workers) - price * f64::from(workers);
     let pays = net(units) - net(change.held) > change.part * claim.worth.value(units);
     (change.is_recent || !pays).then_some(change.held.clamp(claim.least, claim.most))
@@ -169,6 +185,7 @@ impl<'a> Division<'a> {
             this.worth[i] = (next, this.value(i, 1));
             Offer::Taken
         });
+        let rivals = self.rivals();
         let fewest = |this: &Self, i: usize| {
             (open(i) && this.units[i] < claims[i].most).then(|| -f64::from(this.units[i]))
         };
@@ -178,7 +195,27 @@ impl<'a> Division<'a> {
             Offer::Taken
         });
         let price = self.price.iter().map(|price| if price.is_finite() { *price } else { 0.0 }).collect();
-        Shares { units: self.units, price }
+        Shares { rivals, units: self.units, price }
+    }
+
+    /// Who would gain most by one more worker.
+    fn rivals(&self) -> Vec<[(usize, f64); 2]> {
+        let mut rivals = vec![[(usize::MAX, 0.0); 2]; self.pools.0.len()];
+        for (i, claim) in self.claims.iter().enumerate() {
+            let gain = self.worth[i].1 - self.worth[i].0;
+            if self.units[i] >= self.caps[i] || gain <= 0.0 {
+                continue;
+            }
+            for pool in Pools::in_set(claim.pools) {
+                let [first, second] = &mut rivals[pool];
+                if gain > first.1 {
+                    (*second, *first) = (*first, (i, gain));
+                } else if gain > second.1 {
+                    *second = (i, gain);
+                }
+            }
+        }
+        rivals
     }
 
     fn value(&self, i: usize, more: u32) -> f64 {
