@@ -93,6 +93,35 @@ fn a_recorded_loss_is_what_a_job_reports() {
     assert!(told.contains("--curves FILE"), "{told}");
 }
 
+/// Two elastic jobs whose losses are not declared, so that they have to be fitted.
+const TWO: &str = "job_id,submit_s,duration_s,gpus,min_gpus,max_gpus,iterations,work_s,fixed_s,loss\n\
+    a,0,1000,4,1,8,1000,3.2,0.2,geometric 2 0.99 0.1\nb,10,1000,4,1,8,1000,3.2,0.2,geometric 2 0.99 0.1\n";
+
+fn run_two(place: &std::path::Path, policy: &str, report_every: &str) -> Value {
+    let run = ["run", "--trace", "two.csv", "--cluster", "1x8:v100", "--save-s", "20", "--load-s", "20"];
+    let rest = ["--policy", policy, "--report-every", report_every, "--output", "json"];
+    let (json, _) = ends_with(place, 0, &[&run[..], &rest].concat(), b"");
+    serde_json::from_str(&json).unwrap()
+}
+
+#[test]
+fn decisions_on_fitted_losses_are_replayed_to_the_last_digit() {
+    let place = scratch(&[("two.csv", TWO)]);
+    let cheap =
+        ["run", "--trace", "two.csv", "--cluster", "1x8:v100", "--policy", "slaq", "--report-every", "3s"];
+    ends_with(place.path(), 0, &cheap, b"");
+    ends_with(place.path(), 0, &["replay", "trainyard-out"], b"");
+}
+
+#[test]
+fn how_often_jobs_report_changes_no_account_of_what_they_lost() {
+    let place = scratch(&[("two.csv", TWO)]);
+    let lost = |every| run_two(place.path(), "fair", every)["gpu_seconds_lost"].as_f64().unwrap();
+    assert_eq!([lost("5s"), lost("100s"), lost("3000s")], [240.0; 3], "three moves of 20 s on 4 GPUs");
+    let jct = |policy| run_two(place.path(), policy, "5s")["avg_jct_s"].as_f64().unwrap();
+    assert!(jct("slaq") < 1.3 * jct("fair"), "what costs 20 s is still done where it pays");
+}
+
 /// All reported losses in a record, in their order.
 fn collect(value: &Value, losses: &mut Vec<(f64, f64)>) {
     match value {

@@ -37,6 +37,12 @@ fn checks(rows: &[Value]) -> Vec<&str> {
 }
 
 #[test]
+fn optimus_has_a_row_for_each_check() {
+    let (_, rows) = quick("optimus", "2");
+    assert_eq!(checks(&rows), ["B-1", "B-2", "B-3", "B-4", "B-5", "B-6"]);
+}
+
+#[test]
 fn slaq_has_a_row_for_each_check_the_same_on_any_number_of_threads() {
     let (_, rows) = quick("slaq", "1");
     let (_, again) = quick("slaq", "4");

@@ -105,7 +105,7 @@ fn a_job_that_displaces_another_within_a_moment_never_waited() {
 fn jobs_that_run_have_ended_or_are_not_there_are_answered_too() {
     let place = run_under("fifo");
     let (text, _) = why(place.path(), 0, &["a", "--at", "10m"]);
-    assert!(text.contains("runs at 10m 00s on 3 GPUs of node-0 since 0s"), "{text}");
+    assert!(text.contains("runs at 10m 00s on 3 GPUs of n0 since 0s"), "{text}");
     assert!(text.contains("it claims 50m 00s more"), "{text}");
     let (text, _) = why(place.path(), 0, &["a", "--at", "70m"]);
     assert!(text.contains("ended at 1h 00m (completed)"), "{text}");

@@ -102,6 +102,16 @@ impl ImportReport {
         self.count(Done::Dropped) + self.count(Done::Repaired) > 0
     }
 
+    /// Counts a finding that occurred so many times, without places.
+    pub fn find_many(&mut self, done: Done, what: impl Into<String>, count: u64) {
+        if count > 0 {
+            let what = what.into();
+            self.find(done, what.clone(), None);
+            let known = self.findings.iter_mut().find(|f| f.done == done && f.what == what);
+            known.expect("it was just found").count += count - 1;
+        }
+    }
+
     /// Counts a finding; the first five places are kept as examples.
     pub fn find(&mut self, done: Done, what: impl Into<String>, example: Option<String>) {
         let what = what.into();

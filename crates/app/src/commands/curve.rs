@@ -79,6 +79,9 @@ enum Known {
 /// Does what was asked for.
 pub(super) fn perform(command: &CurveCommand, output: Output) -> Result<Ending, Failure> {
     let CurveCommand::Fit(given) = command;
+    if let Some(target) = given.target.filter(|target| !target.is_finite()) {
+        return Err(ArgumentError::TargetLoss { value: target.to_string() }.into());
+    }
     if !(given.decay > 0.0 && given.decay <= 1.0) {
         return Err(ArgumentError::Decay { value: given.decay.to_string() }.into());
     }

@@ -115,8 +115,16 @@ fn write(workload: &Workload, out: &Path) -> Result<(), Failure> {
         write_csv(workload, BufWriter::new(&mut stdout))?;
         return stdout.flush().map_err(Failure::Output);
     }
-    let file = File::create(out).map_err(Failure::file("write", out))?;
-    write_csv(workload, BufWriter::new(file))?;
+    // Beside it first, so that what cannot be written to the end leaves nothing that looks like a trace.
+    let mut name = out.as_os_str().to_owned();
+    name.push(".part");
+    let part = PathBuf::from(name);
+    let file = File::create(&part).map_err(Failure::file("write", &part))?;
+    if let Err(error) = write_csv(workload, BufWriter::new(file)) {
+        let _ = std::fs::remove_file(&part);
+        return Err(error.into());
+    }
+    std::fs::rename(&part, out).map_err(Failure::file("write", out))?;
     say(&format!("{} jobs are in {}.", workload.jobs.len(), out.display()));
     Ok(())
 }

@@ -91,6 +91,12 @@ pub(crate) enum ArgumentError {
         "--parquet: this program was built without it; build it with `cargo build --release --features parquet`"
     )]
     NoParquet,
+    /// A target that is no number.
+    #[error("--target: {value} is no loss; give a finite number")]
+    TargetLoss {
+        /// What was given.
+        value: String,
+    },
     /// An interval that is too short.
     #[error("`{value}` is too short; give at least a millisecond, such as 3s")]
     Interval {

@@ -260,14 +260,14 @@ impl Log {
     fn finish(mut self) -> Result<LossLog, CurvesError> {
         let mut curves = BTreeMap::new();
         for (name, points) in self.points {
-            let (sorted, told) = (points.is_sorted_by_key(|point| point.iteration), points.len());
+            let told = points.len();
+            let back = points.windows(2).filter(|pair| pair[1].iteration < pair[0].iteration).count();
             let Some(recording) = Recording::new(points) else { continue };
-            if !sorted {
-                self.report.find(Done::Repaired, "iterations go back; the points were sorted", None);
-            }
-            if recording.points().len() < told {
-                self.report.find(Done::Repaired, "an iteration is told twice; the last one counts", None);
-            }
+            let again = told - recording.points().len();
+            let what = "the iteration is lower than the one before; the points were sorted";
+            self.report.find_many(Done::Repaired, what, back as u64);
+            let what = "the iteration was told before; the last loss for it counts";
+            self.report.find_many(Done::Repaired, what, again as u64);
             curves.insert(name, Arc::new(recording));
         }
         if curves.is_empty() {
