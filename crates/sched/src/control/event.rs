@@ -210,6 +210,21 @@ pub enum Action {
 }
 
 impl Event {
+    /// The job and attempt that it is about, if it is about an attempt.
+    pub(super) fn attempt(&self) -> Option<(JobId, Attempt)> {
+        match self {
+            Self::Arrived { .. } | Self::Withdrawn { .. } | Self::NodeChanged { .. } => None,
+            Self::Started { job, attempt, .. }
+            | Self::StartFailed { job, attempt, .. }
+            | Self::Resized { job, attempt, .. }
+            | Self::Stopped { job, attempt, .. }
+            | Self::Progress { job, attempt, .. }
+            | Self::Merged { job, attempt }
+            | Self::Lost { job, attempt, .. }
+            | Self::Finished { job, attempt, .. } => Some((*job, *attempt)),
+        }
+    }
+
     /// The job it is about, if it is about one.
     pub fn job(&self) -> Option<JobId> {
         match self {

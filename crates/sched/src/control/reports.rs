@@ -95,3 +95,10 @@ fn measure_speed(view: &mut JobView) {
         view.speeds.measure(SpeedPoint { workers, servers, iterations_per_s: view.done.speed });
     }
 }
+
+/// An attempt begins from so many iterations; what was reported beyond them will come again.
+pub(super) fn resume_losses(view: &mut JobView, iterations: f64, fitting: Option<&Fitting>) {
+    if view.losses.latest().is_some() {
+        Arc::make_mut(&mut view.losses).resume(iterations, &view.job.declared.loss, fitting);
+    }
+}

@@ -12,6 +12,7 @@ use crate::model::{
 use crate::view::{Causes, Changed, JobView, Jobs, Note, Phase, Snapshot};
 
 use super::ledger::Ledger;
+use super::reports::resume_losses;
 use super::{Action, Event, How, Outcome};
 
 /// How long a job is kept away from a node on which it failed.
@@ -360,13 +361,7 @@ impl State {
                 view.done.iterations = iterations;
                 view.done.saved = iterations;
                 (view.done.speed, view.done.as_of, view.done.saved_at) = (speed, at, at);
-                if view.losses.latest().is_some() {
-                    Arc::make_mut(&mut view.losses).resume(
-                        iterations,
-                        &view.job.declared.loss,
-                        fitting.as_ref(),
-                    );
-                }
+                resume_losses(view, iterations, fitting.as_ref());
             }
             starting && view.held.copies() > 1
         });
@@ -627,21 +622,4 @@ fn beyond(wanted: &Allocation, held: &Allocation) -> Vec<Placement> {
     };
     let parts = wanted.placements().iter().map(more);
     parts.filter(|part| part.count > 0 || part.gpus.devices != 0).collect()
-}
-
-impl Event {
-    /// The job and attempt that it is about, if it is about an attempt.
-    fn attempt(&self) -> Option<(JobId, Attempt)> {
-        match self {
-            Self::Arrived { .. } | Self::Withdrawn { .. } | Self::NodeChanged { .. } => None,
-            Self::Started { job, attempt, .. }
-            | Self::StartFailed { job, attempt, .. }
-            | Self::Resized { job, attempt, .. }
-            | Self::Stopped { job, attempt, .. }
-            | Self::Progress { job, attempt, .. }
-            | Self::Merged { job, attempt }
-            | Self::Lost { job, attempt, .. }
-            | Self::Finished { job, attempt, .. } => Some((*job, *attempt)),
-        }
-    }
 }
