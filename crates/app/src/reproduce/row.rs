@@ -114,6 +114,13 @@ impl Row {
         Self { check, what: what.into(), published, reference, ours, low: None, high: None, pass, verdict }
     }
 
+    /// The same row with something told beside it.
+    #[must_use]
+    pub(crate) fn beside(mut self, what: &str) -> Self {
+        self.verdict = format!("{}; {what}", self.verdict);
+        self
+    }
+
     /// The same row, which passes only if something else holds as well.
     #[must_use]
     pub(crate) fn and(mut self, holds: bool, what: &str) -> Self {

@@ -153,7 +153,7 @@ fn tail(runs: &Runs, seed: Seed) -> Row {
     let late = ratios(runs, TO_99, Which::Tail, Which::Fair);
     let what = "slaq-tail: time to 99 %, times that of fair (aim: 1.2)";
     Row::over("S-9", what, Figures::default(), Gate::Told, &late, seed)
-        .and(true, &format!("its time to 90 % is less by {early:.2} (aim: 0.45)"))
+        .beside(&format!("its time to 90 % is less by {early:.2} (aim: 0.45)"))
 }
 
 /// The worse of the two families counts.
@@ -200,7 +200,7 @@ fn fitted(runs: &Runs, seed: Seed) -> Row {
     let what = "the most that S-1, S-2 or S-3 loses with fitted curves (part)";
     let row = Row::over("S-11", what, Figures::default(), Gate::AtMost(0.10), worst, seed);
     let words = all.iter().map(|of| format!("{:.2}", mean(of))).collect::<Vec<_>>().join(", ");
-    row.and(true, &format!("they lose {words}"))
+    row.beside(&format!("they lose {words}"))
 }
 
 /// Other readings, and figures beside the checks.

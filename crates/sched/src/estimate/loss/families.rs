@@ -8,8 +8,8 @@ use super::projection::{Asymptotes, Found, Parameters, Sums, cost, search};
 use super::window::Window;
 
 /// The asymptote lies no further below the lowest loss than so many times the range of the losses that are looked at. Without
-/// that, noise on a short piece of a nearly straight line makes the end of it anything. On synthetic curves and real logs,
-/// anything from 3 on predicts ten iterations equally well; a curve is bent noticeably only below that.
+/// that, noise on a short piece of a nearly straight line makes the end of it anything. On synthetic curves
+/// anything from 3 on predicts ten iterations equally well; logs that jump are told a little better by lower bounds.
 const DEEPEST: f64 = 100.0;
 /// The least share of `c` in `a k^2 + b k + c` at the latest point.
 const LEAST_SHARE: f64 = 1e-9;

@@ -9,7 +9,7 @@ use super::projection::{Found, Parameters};
 use super::window::{Window, median};
 use super::{Fit, Fitting, families};
 
-/// With so few points, or whenever the points have doubled, a fit also begins from scratch, so that none is caught for
+/// With so few points, or whenever there are an eighth more than at the last time, a fit also begins from scratch, so that none is caught for
 /// good where an early one went astray.
 const FEW: usize = 16;
 /// The other family has to fit better so many times in a row.
