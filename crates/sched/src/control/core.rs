@@ -10,7 +10,7 @@ use crate::model::{Cluster, JobId, Seed, Span, Tenants, Time};
 use crate::view::{Causes, Snapshot};
 
 use super::check::check_against;
-use super::{Action, Batch, Fault, Moment, Outcome, State, due};
+use super::{Action, Batch, Event, Fault, Moment, Outcome, State, due};
 
 /// The decision loop's state: what is believed, what is wanted, and who decides.
 pub struct Core {
@@ -25,10 +25,14 @@ pub struct Core {
     alarm: Option<Time>,
     /// When the next round begins, while there are jobs.
     next_round: Option<Time>,
+    maker: Option<Maker>,
 }
 
+/// Makes a policy of this name with these parameters, or says why not.
+pub type Maker = Box<dyn Fn(&str, &toml::Table) -> Result<Box<dyn Policy>, String> + Send>;
+
 /// How the loop runs.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Settings {
     /// The seed of the run.
     pub seed: Seed,
@@ -50,6 +54,9 @@ pub struct Step {
     /// What the policy said when it panicked; the previous targets stand.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub panic: Option<String>,
+    /// Why a change of the policy was not made; the old one stands.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub unchanged: Option<String>,
     /// Jobs that ended by what was decided, not by an event.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub ended: Vec<(JobId, Outcome)>,
@@ -76,7 +83,15 @@ impl Core {
             cause: Causes::NONE,
             alarm: None,
             next_round: None,
+            maker: None,
         }
+    }
+
+    /// The same with a way to make policies, so that one can be replaced by an event.
+    #[must_use]
+    pub fn with_maker(mut self, maker: Maker) -> Self {
+        self.maker = Some(maker);
+        self
     }
 
     /// The run as it stands, to be gone on with from here more than once.
@@ -104,6 +119,7 @@ impl Core {
             cause: moment.cause,
             alarm: moment.alarm,
             next_round: moment.next_round,
+            maker: None,
         }
     }
 
@@ -143,10 +159,7 @@ impl Core {
 
     /// Applies what happened, decides if it is time to, and says what is due.
     pub fn step(&mut self, batch: &Batch) -> Step {
-        for event in &batch.events {
-            self.cause.add(self.state.apply(batch.at, event));
-        }
-        let mut step = Step { ended: self.state.take_ended(), ..Step::default() };
+        let mut step = self.apply(batch);
         if self.is_time_to_decide(batch.at) {
             self.decide(batch.at, &mut step);
         }
@@ -156,6 +169,48 @@ impl Core {
         }
         step.wake = self.next_wake(batch.at);
         step
+    }
+
+    /// Goes through a step that was made before, without asking the policy: what was decided then is taken over. A
+    /// program that comes back to life goes on from there, even if its policy would decide otherwise today.
+    pub fn retell(&mut self, batch: &Batch, step: &Step) {
+        let _ = self.apply(batch);
+        let _ = self.is_time_to_decide(batch.at);
+        if step.panic.is_some() {
+            self.skip_numbers();
+        } else if let Some(decision) = &step.decision {
+            self.take_over(batch.at, decision);
+            for fault in &step.faults {
+                self.state.touch(fault.job());
+            }
+        }
+        let _ = self.state.take_ended();
+        for action in &step.actions {
+            self.state.order(batch.at, action);
+        }
+    }
+
+    fn apply(&mut self, batch: &Batch) -> Step {
+        let mut step = Step::default();
+        for event in &batch.events {
+            if let Event::PolicyChanged { policy, parameters } = event {
+                step.unchanged = self.change_policy(policy, parameters).err();
+            }
+            self.cause.add(self.state.apply(batch.at, event));
+        }
+        step.ended = self.state.take_ended();
+        step
+    }
+
+    fn change_policy(&mut self, name: &str, parameters: &toml::Table) -> Result<(), String> {
+        let maker = self.maker.as_ref().ok_or("this loop cannot make policies")?;
+        let policy = maker(name, parameters)?;
+        let lacks = self.settings.abilities.lacks(policy.needs());
+        if !lacks.is_none() {
+            return Err(format!("policy {name} needs {lacks}, which this cluster cannot do"));
+        }
+        self.set_policy(policy);
+        Ok(())
     }
 
     fn is_time_to_decide(&mut self, at: Time) -> bool {
@@ -196,17 +251,11 @@ impl Core {
             Ok(decision) => decision,
             Err(message) => {
                 step.panic = Some(message);
-                // A gap in the numbers makes the policy rebuild its caches, whatever state they are in.
-                self.decisions += 2;
-                self.alarm = None;
+                self.skip_numbers();
                 return;
             }
         };
-        self.decisions += 1;
-        self.cause = Causes::NONE;
-        self.alarm = decision.wake.filter(|wake| *wake != Time::NEVER);
         let abilities = self.settings.abilities;
-        self.state.begin_changes();
         // Dropping one job's part may make another's wrong (it counted on the room), so look again.
         loop {
             let faults = check_against(&seen, &decision, abilities, self.state.planned());
@@ -214,19 +263,38 @@ impl Core {
                 break;
             }
             assert!(!self.settings.strict, "decision {} at {at} is faulty: {faults:?}", seen.number);
-            self.drop_faulty(&mut decision, &faults);
+            drop_faulty(&mut decision, &faults);
             step.faults.extend(faults);
         }
         drop(seen);
-        self.state.adopt(&decision);
+        self.take_over(at, &decision);
+        // The policy is shown next time that such a job did not get what it decided.
+        for fault in &step.faults {
+            self.state.touch(fault.job());
+        }
+        step.ended.extend(self.state.take_ended());
+        step.decision = Some(decision);
+    }
+
+    /// A gap in the numbers makes the policy rebuild its caches, whatever state they are in after a panic.
+    const fn skip_numbers(&mut self) {
+        self.decisions += 2;
+        self.alarm = None;
+    }
+
+    /// Makes a checked decision what is wanted from now on.
+    fn take_over(&mut self, at: Time, decision: &Decision) {
+        self.decisions += 1;
+        self.cause = Causes::NONE;
+        self.alarm = decision.wake.filter(|wake| *wake != Time::NEVER);
+        self.state.begin_changes();
+        self.state.adopt(decision);
         for change in &decision.changes {
             match *change {
                 Change::Relax { job, to } => self.state.relax(job, to),
                 Change::Reject { job } => self.state.end(at, job, Outcome::Rejected),
             }
         }
-        step.ended.extend(self.state.take_ended());
-        step.decision = Some(decision);
     }
 
     /// Asks the policy. In a live run it may panic, the loop may not.
@@ -240,20 +308,15 @@ impl Core {
             text.unwrap_or("the policy panicked without a message").to_owned()
         })
     }
+}
 
-    /// Keeps the sound parts. A job at fault keeps nothing new; the policy is shown that next time.
-    fn drop_faulty(&mut self, decision: &mut Decision, faults: &[Fault]) {
-        let faulty = |job: JobId| faults.iter().any(|fault| fault.job() == job);
-        for (job, _) in &decision.targets {
-            if faulty(*job) {
-                self.state.touch(*job);
-            }
-        }
-        decision.targets.retain(|(job, _)| !faulty(*job));
-        decision.notes.retain(|(job, _)| !faulty(*job));
-        decision.verdicts.retain(|(job, _)| !faulty(*job));
-        decision.changes.retain(|change| match change {
-            Change::Relax { job, .. } | Change::Reject { job } => !faulty(*job),
-        });
-    }
+/// Keeps the sound parts. A job at fault keeps nothing new.
+fn drop_faulty(decision: &mut Decision, faults: &[Fault]) {
+    let faulty = |job: JobId| faults.iter().any(|fault| fault.job() == job);
+    decision.targets.retain(|(job, _)| !faulty(*job));
+    decision.notes.retain(|(job, _)| !faulty(*job));
+    decision.verdicts.retain(|(job, _)| !faulty(*job));
+    decision.changes.retain(|change| match change {
+        Change::Relax { job, .. } | Change::Reject { job } => !faulty(*job),
+    });
 }

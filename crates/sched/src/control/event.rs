@@ -28,6 +28,13 @@ pub enum Event {
         /// Its new state.
         state: NodeState,
     },
+    /// Somebody chose another policy, or other parameters of the same one. It decides from now on.
+    PolicyChanged {
+        /// Its name.
+        policy: String,
+        /// Its parameters.
+        parameters: toml::Table,
+    },
     /// An attempt has loaded and makes progress from now on.
     Started {
         /// The job.
@@ -213,7 +220,10 @@ impl Event {
     /// The job and attempt that it is about, if it is about an attempt.
     pub(super) fn attempt(&self) -> Option<(JobId, Attempt)> {
         match self {
-            Self::Arrived { .. } | Self::Withdrawn { .. } | Self::NodeChanged { .. } => None,
+            Self::Arrived { .. }
+            | Self::Withdrawn { .. }
+            | Self::NodeChanged { .. }
+            | Self::PolicyChanged { .. } => None,
             Self::Started { job, attempt, .. }
             | Self::StartFailed { job, attempt, .. }
             | Self::Resized { job, attempt, .. }
@@ -229,7 +239,7 @@ impl Event {
     pub fn job(&self) -> Option<JobId> {
         match self {
             Self::Arrived { job } => Some(job.id),
-            Self::NodeChanged { .. } => None,
+            Self::NodeChanged { .. } | Self::PolicyChanged { .. } => None,
             Self::Withdrawn { job }
             | Self::Started { job, .. }
             | Self::StartFailed { job, .. }

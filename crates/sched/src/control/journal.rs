@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::{Cluster, Seed, Tenants, Time};
 
-use super::{Batch, Event, Step};
+use super::{Batch, Core, Event, Step};
 
 /// The version of the journal's format. Readers refuse what they do not know.
 pub const JOURNAL_VERSION: u32 = 1;
@@ -45,6 +45,9 @@ pub struct Record {
 pub trait Log {
     /// Takes note of one step.
     fn step(&mut self, batch: &Batch, step: &Step);
+
+    /// Looks at the loop between two steps: what was due is ordered, and nothing is half done.
+    fn rest(&mut self, _core: &Core) {}
 }
 
 /// Follows nothing.

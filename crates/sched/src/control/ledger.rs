@@ -1,15 +1,17 @@
 //! Control's own account of what is given away on each node. It shares no code with the planner's
 //! [`crate::place::FreeCapacity`], so that a mistake there does not hide itself here.
 
+use serde::{Deserialize, Serialize};
+
 use crate::model::{Allocation, Cluster, GPU, NodeId, NodeState, Parallelism, Placement, Resources};
 
 /// What is given away on every node.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Ledger {
     nodes: Vec<Account>,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Account {
     holds: Resources,
     used: [u64; 4],

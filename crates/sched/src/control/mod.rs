@@ -15,7 +15,7 @@ mod state;
 
 pub use backend::{Backend, Batch};
 pub use check::{Fault, check};
-pub use core::{Core, Settings, Step};
+pub use core::{Core, Maker, Settings, Step};
 pub use due::due;
 pub use event::{Action, Event, How, Outcome};
 pub use journal::{Head, JOURNAL_VERSION, Log, Nothing, Record};

@@ -4,6 +4,8 @@
 //! That is sound because a policy keeps nothing that it could not rebuild from a snapshot: a fresh instance goes
 //! on as the old one would have.
 
+use serde::{Deserialize, Serialize};
+
 use crate::decide::Policy;
 use crate::model::Time;
 use crate::view::{Causes, Snapshot};
@@ -11,7 +13,7 @@ use crate::view::{Causes, Snapshot};
 use super::{Core, Settings, State};
 
 /// A run at one moment.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Moment {
     /// When.
     pub at: Time,

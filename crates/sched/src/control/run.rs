@@ -11,6 +11,7 @@ pub fn run(backend: &mut dyn Backend, core: &mut Core, log: &mut dyn Log) {
         for action in &step.actions {
             backend.perform(action);
         }
+        log.rest(core);
         wake = step.wake;
     }
 }

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::decide::{Decision, Reason, Verdict};
 use crate::estimate::Fitting;
 use crate::model::{
@@ -19,7 +21,7 @@ use super::{Action, Event, How, Outcome};
 const BACK_OFF: Span = Span::from_secs(300);
 
 /// What is believed.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct State {
     cluster: Arc<Cluster>,
     tenants: Arc<Tenants>,
@@ -51,7 +53,7 @@ pub struct State {
 }
 
 /// A move that was ordered and not yet reported.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Move {
     to: Allocation,
     extra: Vec<Placement>,
@@ -264,6 +266,8 @@ impl State {
             Event::Arrived { job } => self.arrive(at, job),
             Event::Withdrawn { job } => self.withdraw(at, *job),
             Event::NodeChanged { node, state } => self.change_node(*node, *state),
+            // Who decides is not part of what is believed.
+            Event::PolicyChanged { .. } => Causes::NONE,
             _ => {
                 let (id, attempt) = event.attempt().expect("all other events are about an attempt");
                 let current = self.job(id).is_some_and(|view| view.attempt == attempt && view.held.is_some());
@@ -345,9 +349,10 @@ impl State {
                 self.end(at, id, self.ending.get(&id).copied().unwrap_or(*outcome));
                 Causes::ENDED
             }
-            Event::Arrived { .. } | Event::Withdrawn { .. } | Event::NodeChanged { .. } => {
-                unreachable!("these are not about an attempt")
-            }
+            Event::Arrived { .. }
+            | Event::Withdrawn { .. }
+            | Event::NodeChanged { .. }
+            | Event::PolicyChanged { .. } => unreachable!("these are not about an attempt"),
         }
     }
 

@@ -226,7 +226,7 @@ impl Metrics {
                 }
             }
             Event::Finished { job, outcome, .. } => self.ended(at, *job, *outcome),
-            Event::Withdrawn { .. } | Event::NodeChanged { .. } | Event::Merged { .. } => {}
+            Event::Withdrawn { .. } | Event::NodeChanged { .. } | Event::PolicyChanged { .. } | Event::Merged { .. } => {}
         }
     }
 

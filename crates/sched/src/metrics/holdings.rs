@@ -102,6 +102,7 @@ impl Holdings {
                     }
                 }
                 Event::Withdrawn { .. }
+                | Event::PolicyChanged { .. }
                 | Event::Started { .. }
                 | Event::Progress { .. }
                 | Event::Merged { .. } => {}

@@ -303,6 +303,7 @@ impl Quality {
             Event::Finished { .. }
             | Event::Withdrawn { .. }
             | Event::NodeChanged { .. }
+            | Event::PolicyChanged { .. }
             | Event::Merged { .. } => {}
         }
     }
