@@ -2,6 +2,30 @@
 //!
 //! `sched` decides and knows nothing of processes, files and clocks; here is what it is spared:
 //!
+//! - [`work`]: what a job runs, beside what it needs.
 //! - [`report`]: what training programs say of their progress, in whatever form they say it.
+//! - [`executor`]: the seam. What differs between kinds of clusters is behind this trait, and nothing else is.
+//! - [`local`]: the executor for one machine: processes, CPU shares, memory limits, GPUs where there are any.
+//! - `bridge`: the loop's backend. It turns requests and facts into events, and hands actions to the executor.
+//! - [`store`]: the durable journal, in SQLite.
+//! - [`board`]: the jobs as people are shown them.
+//! - [`fault`]: where a test may let the daemon die.
+//! - [`guard`]: holds a policy to its time.
+//! - [`daemon`]: puts it together, and recovers after a crash.
 
+pub mod board;
+mod bridge;
+pub mod clock;
+pub mod daemon;
+pub mod executor;
+pub mod fault;
+pub mod guard;
+pub mod local;
 pub mod report;
+pub mod store;
+pub mod work;
+
+pub use clock::Clock;
+pub use daemon::{Daemon, Handle, Refusal, Settings, Submission};
+pub use executor::{Executor, Held, Reporter};
+pub use work::{Launch, Work};

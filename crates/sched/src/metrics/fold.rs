@@ -226,7 +226,10 @@ impl Metrics {
                 }
             }
             Event::Finished { job, outcome, .. } => self.ended(at, *job, *outcome),
-            Event::Withdrawn { .. } | Event::NodeChanged { .. } | Event::PolicyChanged { .. } | Event::Merged { .. } => {}
+            Event::Withdrawn { .. }
+            | Event::NodeChanged { .. }
+            | Event::PolicyChanged { .. }
+            | Event::Merged { .. } => {}
         }
     }
 

@@ -1,0 +1,406 @@
+//! The jobs as people are shown them: one card each, renewed after every step for those that the step touched. It is a
+//! view; nothing is decided by it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use trainyard_sched::control::{Action, Batch, Core, Event, Outcome, Step};
+use trainyard_sched::decide::Verdict;
+use trainyard_sched::model::{Attempt, JobId, NodeId, NodeState, TenantId, Time};
+use trainyard_sched::view::{JobView, Phase};
+
+use crate::clock::Wall;
+use crate::work::Work;
+
+/// How many points of a loss curve are kept; beyond that every second one is left out.
+const MOST_POINTS: usize = 240;
+
+/// One job as it is shown.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Card {
+    /// Its number.
+    pub job: JobId,
+    /// What its owner calls it.
+    pub name: Arc<str>,
+    /// Whose it is.
+    pub tenant: TenantId,
+    /// What it runs.
+    pub work: Arc<Work>,
+    /// What it is doing.
+    pub state: Standing,
+    /// When it was submitted.
+    pub submitted: Time,
+    /// The same on the wall.
+    pub submitted_wall: Wall,
+    /// When it first held anything.
+    pub started: Option<Time>,
+    /// When it ended.
+    pub ended: Option<Time>,
+    /// How it ended.
+    pub outcome: Option<Outcome>,
+    /// How many workers it may have.
+    pub may_have: (u32, u32),
+    /// The number of its latest start.
+    pub attempt: u32,
+    /// The nodes where it holds something.
+    pub nodes: Vec<Arc<str>>,
+    /// Its workers there.
+    pub workers: u32,
+    /// GPUs that it holds.
+    pub gpus: f64,
+    /// Iterations, as reported last.
+    pub iterations: f64,
+    /// Iterations that are saved.
+    pub saved: f64,
+    /// Iterations that it declared.
+    pub of_iterations: Option<f64>,
+    /// Iterations a second.
+    pub speed: f64,
+    /// The latest loss.
+    #[serde(with = "maybe_number")]
+    pub loss: Option<f64>,
+    /// Points of its loss curve: iteration and loss.
+    pub curve: Curve,
+    /// Why it runs or waits.
+    pub verdict: Option<Verdict>,
+    /// Seconds without devices.
+    pub waited_s: f64,
+    /// Seconds with devices.
+    pub executed_s: f64,
+    /// How often it was stopped against its will.
+    pub preemptions: u32,
+    /// How often it went on elsewhere or with another size.
+    pub moves: u32,
+    /// How often it was lost to a failure.
+    pub failures: u32,
+    /// What its cluster said of it last, such as an exit code.
+    pub said: Option<Arc<str>>,
+}
+
+/// What a job is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Standing {
+    /// Holds nothing.
+    Waiting,
+    /// Is being started.
+    Starting,
+    /// Runs.
+    Running,
+    /// Has been told to stop.
+    Stopping,
+    /// Is over.
+    Ended,
+}
+
+/// A number that may be missing or be no number, which JSON cannot say.
+mod maybe_number {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(value: &Option<f64>, to: S) -> Result<S::Ok, S::Error> {
+        value.filter(|value| value.is_finite()).serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
+        Option::deserialize(from)
+    }
+}
+
+/// A loss curve of bounded size.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Curve {
+    /// Iterations and losses, by ascending iteration.
+    pub points: Vec<(f64, f64)>,
+    /// Every how many reports one is kept.
+    stride: u32,
+    skipped: u32,
+}
+
+impl Curve {
+    fn add(&mut self, iteration: f64, loss: f64) {
+        if !iteration.is_finite() || !loss.is_finite() {
+            return;
+        }
+        // A job that goes on from a checkpoint repeats what was lost.
+        while self.points.last().is_some_and(|(last, _)| *last >= iteration) {
+            self.points.pop();
+        }
+        self.skipped += 1;
+        if self.skipped < self.stride.max(1) {
+            return;
+        }
+        self.skipped = 0;
+        self.points.push((iteration, loss));
+        if self.points.len() > MOST_POINTS {
+            self.stride = self.stride.max(1) * 2;
+            let mut keep = false;
+            self.points.retain(|_| {
+                keep = !keep;
+                keep
+            });
+        }
+    }
+}
+
+/// One node as it is shown.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NodeCard {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Whether it takes work.
+    pub state: NodeState,
+    /// The type of its GPUs.
+    pub gpu_type: Option<Arc<str>>,
+    /// Its GPUs.
+    pub gpus: f64,
+    /// Those in use.
+    pub gpus_used: f64,
+    /// Its CPU cores; `None` where they are not tracked.
+    pub cpus: Option<f64>,
+    /// Those in use.
+    pub cpus_used: f64,
+    /// The jobs there.
+    pub jobs: Vec<JobId>,
+}
+
+/// All jobs and nodes.
+#[derive(Clone, Debug, Default)]
+pub struct Board {
+    /// The time of the last step.
+    pub at: Time,
+    /// The same on the wall.
+    pub wall: Wall,
+    /// The jobs, those that have ended among them.
+    pub jobs: BTreeMap<JobId, Card>,
+    /// The nodes.
+    pub nodes: Vec<NodeCard>,
+    /// Tenants' names, by number.
+    pub tenants: Vec<Arc<str>>,
+    /// Who decides.
+    pub policy: String,
+    /// With which parameters.
+    pub parameters: toml::Table,
+    /// Decisions since the daemon came to life.
+    pub decisions: u64,
+    /// Cycles lost to a policy that panicked or took too long.
+    pub lost_cycles: u64,
+    /// Parts of decisions that were refused.
+    pub faults: u64,
+    /// Attempts that were started.
+    pub starts: u64,
+    /// Whether the journal cannot be written at the moment, and why.
+    pub stalled: Option<String>,
+}
+
+/// What a step touches.
+#[derive(Debug, Default)]
+pub(crate) struct Touched {
+    pub(crate) jobs: BTreeSet<JobId>,
+    pub(crate) nodes: bool,
+}
+
+impl Touched {
+    pub(crate) fn by(batch: &Batch, step: &Step) -> Self {
+        let mut jobs: BTreeSet<JobId> = batch.events.iter().filter_map(Event::job).collect();
+        jobs.extend(step.actions.iter().map(Action::job));
+        jobs.extend(step.ended.iter().map(|(job, _)| *job));
+        if let Some(decision) = &step.decision {
+            jobs.extend(decision.targets.iter().map(|(job, _)| *job));
+            jobs.extend(decision.verdicts.iter().map(|(job, _)| *job));
+        }
+        let moves = |event: &Event| !matches!(event, Event::Arrived { .. } | Event::Progress { .. });
+        let nodes = !step.actions.is_empty() || batch.events.iter().any(moves);
+        Self { jobs, nodes }
+    }
+}
+
+impl Board {
+    /// Takes note of what happened; called before the state is looked at.
+    pub(crate) fn note(
+        &mut self,
+        batch: &Batch,
+        wall: Wall,
+        step: &Step,
+        works: &BTreeMap<JobId, Arc<Work>>,
+    ) {
+        (self.at, self.wall) = (batch.at, wall);
+        self.decisions += u64::from(step.decision.is_some());
+        self.lost_cycles += u64::from(step.panic.is_some());
+        self.faults += step.faults.len() as u64;
+        let starts = |action: &&Action| matches!(action, Action::Start { .. });
+        self.starts += step.actions.iter().filter(starts).count() as u64;
+        for event in &batch.events {
+            match event {
+                Event::Arrived { job } if !self.jobs.contains_key(&job.id) => {
+                    let Some(work) = works.get(&job.id) else { continue };
+                    let view = JobView::new(Arc::clone(job), batch.at);
+                    self.jobs.insert(job.id, Card::new(&view, Arc::clone(work), wall));
+                }
+                Event::Progress { job, iterations, losses, .. } => {
+                    let Some(card) = self.jobs.get_mut(job) else { continue };
+                    card.iterations = *iterations;
+                    for point in losses {
+                        card.loss = Some(point.loss);
+                        card.curve.add(point.iteration, point.loss);
+                    }
+                }
+                Event::PolicyChanged { policy, parameters } if step.unchanged.is_none() => {
+                    self.policy.clone_from(policy);
+                    self.parameters = parameters.clone();
+                }
+                _ => {}
+            }
+        }
+        for (job, outcome) in &step.ended {
+            if let Some(card) = self.jobs.get_mut(job) {
+                card.end(batch.at, *outcome);
+            }
+        }
+    }
+
+    /// Cards for jobs that were there when a state was kept.
+    pub(crate) fn restore(&mut self, core: &Core, works: &BTreeMap<JobId, Arc<Work>>, began: Wall) {
+        for view in core.state().jobs() {
+            let Some(work) = works.get(&view.id()) else { continue };
+            let wall = Wall(began.0 + view.served.arrived.0);
+            let mut card = Card::new(view, Arc::clone(work), wall);
+            card.iterations = view.done.iterations;
+            card.loss = view.losses.latest().map(|point| point.loss);
+            self.jobs.insert(view.id(), card);
+        }
+    }
+
+    /// Takes note of what an executor said of jobs.
+    pub(crate) fn hear(&mut self, said: &[(JobId, Attempt, String)]) {
+        for (job, _, text) in said {
+            if let Some(card) = self.jobs.get_mut(job) {
+                card.said = Some(text.as_str().into());
+            }
+        }
+    }
+
+    /// Renews what a step touched.
+    pub(crate) fn renew(&mut self, core: &Core, touched: &Touched) {
+        let state = core.state();
+        for id in &touched.jobs {
+            if let (Some(card), Some(view)) = (self.jobs.get_mut(id), state.job(*id)) {
+                card.renew(view, state.verdict(*id), self.at, &|node| {
+                    Arc::clone(&state.cluster().node(node).name)
+                });
+            }
+        }
+        if touched.nodes || self.nodes.is_empty() {
+            self.nodes = node_cards(core);
+        }
+    }
+}
+
+fn node_cards(core: &Core) -> Vec<NodeCard> {
+    let (state, cluster) = (core.state(), core.state().cluster());
+    let mut cards: Vec<NodeCard> = cluster
+        .nodes
+        .iter()
+        .map(|node| NodeCard {
+            name: Arc::clone(&node.name),
+            state: node.state,
+            gpu_type: node.gpu_type.map(|kind| Arc::clone(&cluster.gpu_types[kind.index()].name)),
+            gpus: f64::from(node.gpu_count()),
+            gpus_used: 0.0,
+            cpus: (node.holds.cpu_milli != trainyard_sched::model::UNLIMITED)
+                .then_some(node.holds.cpu_milli as f64 / 1e3),
+            cpus_used: 0.0,
+            jobs: Vec::new(),
+        })
+        .collect();
+    for view in state.jobs().filter(|view| view.held.is_some()) {
+        for placement in view.held.placements() {
+            let card = &mut cards[placement.node.index()];
+            let demand = view.job.shape.demand_of(placement.task).unwrap_or_default();
+            card.gpus_used += placement.gpus.milli() as f64 / 1e3;
+            card.cpus_used += demand.times(u64::from(placement.count)).cpu_milli as f64 / 1e3;
+            if card.jobs.last() != Some(&view.id()) {
+                card.jobs.push(view.id());
+            }
+        }
+    }
+    cards
+}
+
+impl Card {
+    fn new(view: &JobView, work: Arc<Work>, wall: Wall) -> Self {
+        let job = &view.job;
+        Self {
+            job: job.id,
+            name: Arc::clone(&job.name),
+            tenant: job.tenant,
+            work,
+            state: Standing::Waiting,
+            submitted: view.served.arrived,
+            submitted_wall: wall,
+            started: None,
+            ended: None,
+            outcome: None,
+            may_have: job
+                .shape
+                .data_parallel()
+                .map_or((1, 1), |shape| (shape.workers.min, shape.workers.max)),
+            attempt: 0,
+            nodes: Vec::new(),
+            workers: 0,
+            gpus: 0.0,
+            iterations: 0.0,
+            saved: 0.0,
+            of_iterations: job.declared.iterations,
+            speed: 0.0,
+            loss: None,
+            curve: Curve::default(),
+            verdict: None,
+            waited_s: 0.0,
+            executed_s: 0.0,
+            preemptions: 0,
+            moves: 0,
+            failures: 0,
+            said: None,
+        }
+    }
+
+    fn renew(&mut self, view: &JobView, verdict: Verdict, at: Time, name: &dyn Fn(NodeId) -> Arc<str>) {
+        self.state = match view.phase {
+            Phase::Waiting => Standing::Waiting,
+            Phase::Starting => Standing::Starting,
+            Phase::Running => Standing::Running,
+            Phase::Stopping => Standing::Stopping,
+        };
+        self.started = view.served.first_held;
+        self.attempt = view.attempt.0;
+        self.nodes = view.held.nodes().into_iter().map(name).collect();
+        self.workers = view.held.workers();
+        self.gpus = view.held.gpu_milli() as f64 / 1e3;
+        self.saved = view.done.saved;
+        self.speed = view.done.speed;
+        self.verdict = Some(verdict);
+        self.count(view, at);
+    }
+
+    fn count(&mut self, view: &JobView, at: Time) {
+        self.waited_s = view.waited(at).as_secs_f64();
+        self.executed_s = view.executed(at).as_secs_f64();
+        self.preemptions = view.served.preemptions;
+        self.moves = view.served.moves;
+        self.failures = view.served.failures;
+    }
+
+    fn end(&mut self, at: Time, outcome: Outcome) {
+        // What it held until now was not counted yet.
+        let open = at.since(self.submitted).as_secs_f64() - self.waited_s - self.executed_s;
+        match self.state {
+            Standing::Waiting => self.waited_s += open,
+            _ => self.executed_s += open,
+        }
+        (self.state, self.ended, self.outcome) = (Standing::Ended, Some(at), Some(outcome));
+        (self.workers, self.gpus, self.speed) = (0, 0.0, 0.0);
+        self.nodes.clear();
+        self.verdict = None;
+    }
+}

@@ -1,0 +1,580 @@
+//! A run of the loop over a real cluster, from the folder where it keeps everything: it begins there or goes on from there.
+//!
+//! One thread decides and writes. A step's events and decision are on disk before any of its actions is performed and
+//! before anybody is answered; so a daemon that dies at any moment finds, when it comes back, either everything of a step
+//! or nothing, and asks the executor what became of the actions.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel, sync_channel};
+use std::sync::{Arc, RwLock, RwLockReadGuard};
+use std::time::Duration;
+
+use trainyard_sched::control::{
+    Batch, Core, Head, JOURNAL_VERSION, Log, Maker, Moment, Record, Settings as LoopSettings, Step, run,
+};
+use trainyard_sched::model::{Cluster, Job, JobId, NodeId, NodeState, Seed, Tenants, Time};
+use trainyard_sched::place::largest_gang;
+use trainyard_sched::view::JobView;
+
+use crate::board::{Board, Touched};
+use crate::bridge::{Bridge, Desk, Known, Message};
+use crate::clock::{Clock, Wall};
+use crate::executor::{Executor, Held, Reporter};
+use crate::guard::{Fresh, Guarded};
+use crate::store::{Contents, Entry, Kept, Store, StoreError};
+use crate::work::Work;
+
+/// The file with the journal.
+const JOURNAL: &str = "journal.sqlite";
+/// Held by the daemon that owns the folder.
+const LOCK: &str = "lock";
+/// So many records are told again at the next start, at the most.
+const KEEP_EVERY: u64 = 2_000;
+/// How long to wait before the journal is tried again, if it cannot be written.
+const RETRY: Duration = Duration::from_millis(500);
+/// How long somebody who asks waits for an answer.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Makes fresh instances of a policy of this name with these parameters, or says why not.
+pub type Policies = Arc<dyn Fn(&str, &toml::Table) -> Result<Fresh, String> + Send + Sync>;
+
+/// Called with each step that was written down, in order.
+pub type Follower = Box<dyn Fn(&Told) + Send>;
+
+/// What a daemon is made of.
+pub struct Settings {
+    /// Where it keeps everything.
+    pub folder: PathBuf,
+    /// The machines. A folder that was used before must be of the same.
+    pub cluster: Cluster,
+    /// The tenants.
+    pub tenants: Tenants,
+    /// The policy of a new run; a run that goes on keeps the one it had.
+    pub policy: (String, toml::Table),
+    /// Where policies come from.
+    pub policies: Policies,
+    /// The seed of a new run.
+    pub seed: Seed,
+    /// How long requests are gathered once one has come.
+    pub settle: Duration,
+    /// How long a policy may think.
+    pub budget: Duration,
+}
+
+/// Why a daemon cannot begin.
+#[derive(Debug, thiserror::Error)]
+pub enum DaemonError {
+    /// The folder cannot be used.
+    #[error("{}: {source}; choose another folder, or make this one writable", .path.display())]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// Another daemon is at work there.
+    #[error("{}: another daemon uses this folder; stop it, or choose another folder", .path.display())]
+    Taken {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The journal cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The folder belongs to another cluster.
+    #[error("{}: its journal is of a cluster with {kept}, and this one has {given}; choose another folder for another cluster", .path.display())]
+    OtherCluster {
+        /// The folder.
+        path: PathBuf,
+        /// The journal's cluster.
+        kept: String,
+        /// The one that was given.
+        given: String,
+    },
+    /// The policy cannot be made.
+    #[error("policy {name}: {why}")]
+    Policy {
+        /// Its name.
+        name: String,
+        /// Why not.
+        why: String,
+    },
+}
+
+/// A job that somebody wants to run.
+#[derive(Clone, Debug)]
+pub struct Submission {
+    /// What it needs; its number and its time are given to it.
+    pub job: Job,
+    /// The name of its tenant.
+    pub tenant_name: Arc<str>,
+    /// What it runs.
+    pub work: Work,
+    /// What its owner calls this request: the same request again is the same job.
+    pub key: Option<Arc<str>>,
+}
+
+/// Why a request is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// It can never run here.
+    #[error(
+        "this job can never run on this cluster: it needs at least {least} workers, and at most {most} fit when everything is idle"
+    )]
+    NeverFits {
+        /// What it needs.
+        least: u32,
+        /// What would fit.
+        most: u32,
+    },
+    /// The daemon did not answer in time; it may be that the journal cannot be written.
+    #[error("the scheduler did not answer in time{0}; the request may be sent again with the same key")]
+    Silent(String),
+    /// It has left.
+    #[error("the scheduler is stopping")]
+    Leaving,
+    /// The policy cannot be had.
+    #[error("{0}")]
+    Policy(String),
+}
+
+/// One step that was written down.
+#[derive(Clone, Debug)]
+pub struct Told {
+    /// Its number in the journal.
+    pub number: u64,
+    /// When, on the wall.
+    pub wall: Wall,
+    /// What happened and was decided.
+    pub record: Arc<Record>,
+}
+
+/// A daemon at work. Dropping it does not stop it; [`Daemon::leave`] does.
+pub struct Daemon {
+    handle: Handle,
+    thread: std::thread::JoinHandle<()>,
+}
+
+/// Asks a daemon for things. It may be cloned and sent to other threads.
+#[derive(Clone)]
+pub struct Handle {
+    messages: Sender<Message>,
+    board: Arc<RwLock<Board>>,
+    cluster: Arc<Cluster>,
+    tenants: Arc<Tenants>,
+    policies: Policies,
+    began: Wall,
+}
+
+impl Daemon {
+    /// Begins, or goes on with what is in the folder.
+    pub fn begin(
+        settings: Settings,
+        executor: Box<dyn Executor>,
+        follower: Follower,
+    ) -> Result<Self, DaemonError> {
+        let (messages, inbox) = channel();
+        let board = Arc::new(RwLock::new(Board::default()));
+        let (ready, is_ready) = sync_channel(1);
+        let (sender, shown) = (messages.clone(), Arc::clone(&board));
+        let (cluster, tenants) = (Arc::new(settings.cluster.clone()), Arc::new(settings.tenants.clone()));
+        let policies = Arc::clone(&settings.policies);
+        let thread = std::thread::Builder::new()
+            .name("loop".to_owned())
+            .spawn(move || {
+                let desk = Loop::begin(settings, executor, follower, (sender, inbox), shown);
+                match desk {
+                    Ok((mut all, began)) => {
+                        let _ = ready.send(Ok(began));
+                        all.turn();
+                    }
+                    Err(error) => drop(ready.send(Err(error))),
+                }
+            })
+            .expect("a thread can be made");
+        let began = is_ready.recv().expect("the loop says whether it began")?;
+        let handle = Handle { messages, board, cluster, tenants, policies, began };
+        Ok(Self { handle, thread })
+    }
+
+    /// Asks it for things.
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    /// Ends it. What runs goes on running and is found again at the next start.
+    pub fn leave(self) {
+        let _ = self.handle.messages.send(Message::Leave);
+        let _ = self.thread.join();
+    }
+}
+
+impl Handle {
+    /// Submits a job; the answer is its number, and whether this request is new. When it comes, the job is on disk.
+    pub fn submit(&self, submission: Submission) -> Result<(JobId, bool), Refusal> {
+        let job = &submission.job;
+        let least = job.shape.data_parallel().map_or(1, |shape| shape.workers.min);
+        let most = largest_gang(&self.cluster, &job.shape, &job.wanted);
+        if most < least {
+            return Err(Refusal::NeverFits { least, most });
+        }
+        self.ask(|reply| Message::Submit(Box::new(submission), reply))
+    }
+
+    /// Takes a job back.
+    pub fn withdraw(&self, job: JobId) -> Result<(), Refusal> {
+        self.ask(|reply| Message::Withdraw(job, reply))
+    }
+
+    /// Lets another policy decide from now on.
+    pub fn choose(&self, policy: &str, parameters: &toml::Table) -> Result<(), Refusal> {
+        (self.policies)(policy, parameters).map_err(Refusal::Policy)?;
+        let (policy, parameters) = (policy.to_owned(), parameters.clone());
+        self.ask(|reply| Message::Choose(policy, parameters, reply))?.map_err(Refusal::Policy)
+    }
+
+    /// Changes a node by command.
+    pub fn set_node(&self, node: NodeId, state: NodeState) -> Result<(), Refusal> {
+        self.ask(|reply| Message::Node(node, state, reply))
+    }
+
+    /// Looks at the loop between two steps.
+    pub fn look<R: Send + 'static>(
+        &self,
+        look: impl FnOnce(&Core, Time) -> R + Send + 'static,
+    ) -> Result<R, Refusal> {
+        self.ask(|reply| Message::Look(Box::new(move |core, at| drop(reply.send(look(core, at))))))
+    }
+
+    /// The run as it stands, to be gone on with.
+    pub fn moment(&self) -> Result<Moment, Refusal> {
+        self.look(Core::moment)
+    }
+
+    /// The jobs as they are shown.
+    pub fn board(&self) -> RwLockReadGuard<'_, Board> {
+        self.board.read().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// The machines as they were at the beginning.
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// The tenants.
+    pub fn tenants(&self) -> &Tenants {
+        &self.tenants
+    }
+
+    /// Where policies come from.
+    pub fn policies(&self) -> &Policies {
+        &self.policies
+    }
+
+    /// When the run began, on the wall.
+    pub const fn began(&self) -> Wall {
+        self.began
+    }
+
+    fn ask<R>(&self, message: impl FnOnce(std::sync::mpsc::SyncSender<R>) -> Message) -> Result<R, Refusal> {
+        let (reply, answer) = sync_channel(1);
+        self.messages.send(message(reply)).map_err(|_| Refusal::Leaving)?;
+        answer.recv_timeout(PATIENCE).map_err(|error| match error {
+            RecvTimeoutError::Disconnected => Refusal::Leaving,
+            RecvTimeoutError::Timeout => {
+                let why = self.board().stalled.clone();
+                Refusal::Silent(why.map(|why| format!(" ({why})")).unwrap_or_default())
+            }
+        })
+    }
+}
+
+/// Everything of the loop's own thread.
+struct Loop {
+    core: Core,
+    bridge: Bridge,
+    writer: Writer,
+    _lock: nix::fcntl::Flock<std::fs::File>,
+}
+
+/// Writes steps down, and answers whoever waited for that.
+struct Writer {
+    store: Store,
+    desk: Rc<RefCell<Desk>>,
+    board: Arc<RwLock<Board>>,
+    follower: Follower,
+    policy: (String, toml::Table),
+    touched: Option<Touched>,
+    at: Time,
+    /// Records since a state was kept.
+    since_kept: u64,
+}
+
+impl Loop {
+    fn begin(
+        settings: Settings,
+        mut executor: Box<dyn Executor>,
+        follower: Follower,
+        (sender, messages): (Sender<Message>, Receiver<Message>),
+        board: Arc<RwLock<Board>>,
+    ) -> Result<(Self, Wall), DaemonError> {
+        let lock = take_folder(&settings.folder)?;
+        let abilities = executor.abilities();
+        let head = || Head {
+            version: JOURNAL_VERSION,
+            seed: settings.seed,
+            policy: settings.policy.0.clone(),
+            parameters: settings.policy.1.clone(),
+            abilities,
+            cluster: settings.cluster.clone(),
+            tenants: settings.tenants.clone(),
+        };
+        let (store, contents) = Store::open(&settings.folder.join(JOURNAL), head)?;
+        if contents.head.cluster != settings.cluster {
+            return Err(DaemonError::OtherCluster {
+                path: settings.folder,
+                kept: contents.head.cluster.to_string(),
+                given: settings.cluster.to_string(),
+            });
+        }
+        let clock = contents.last.map_or_else(Clock::begin, |(at, wall)| Clock::resume(at, wall));
+        let (recovered, began) = (Recovered::from(&settings, &contents, abilities)?, contents.began);
+        let since_kept = contents.tail.len() as u64;
+        let (core, policy) = (recovered.core, recovered.policy);
+        let mut desk = desk_of(contents, &core);
+        let reporter = Reporter(sender);
+        executor.adopt(desk.held(&core), &reporter);
+        desk.cluster = core.state().cluster().clone();
+        {
+            let mut shown = board.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+            *shown = recovered.board;
+            shown
+                .renew(&core, &Touched { jobs: core.state().jobs().map(JobView::id).collect(), nodes: true });
+        }
+        let desk = Rc::new(RefCell::new(desk));
+        let at = clock.now();
+        let writer =
+            Writer { store, desk: Rc::clone(&desk), board, follower, policy, touched: None, at, since_kept };
+        let bridge = Bridge {
+            desk,
+            messages,
+            reporter,
+            executor,
+            clock,
+            settle: settings.settle,
+            leaving: false,
+            last: Time::ZERO,
+            changed_nodes: Vec::new(),
+        };
+        Ok((Self { core, bridge, writer, _lock: lock }, began))
+    }
+
+    fn turn(&mut self) {
+        run(&mut self.bridge, &mut self.core, &mut self.writer);
+        self.bridge.executor.leave();
+        self.writer.keep(&self.core);
+    }
+}
+
+fn take_folder(folder: &Path) -> Result<nix::fcntl::Flock<std::fs::File>, DaemonError> {
+    let fail = |source| DaemonError::Folder { path: folder.to_owned(), source };
+    std::fs::create_dir_all(folder).map_err(fail)?;
+    let file = std::fs::OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(folder.join(LOCK))
+        .map_err(fail)?;
+    nix::fcntl::Flock::lock(file, nix::fcntl::FlockArg::LockExclusiveNonblock)
+        .map_err(|_| DaemonError::Taken { path: folder.to_owned() })
+}
+
+/// What the journal says, told again.
+struct Recovered {
+    core: Core,
+    board: Board,
+    policy: (String, toml::Table),
+}
+
+impl Recovered {
+    fn from(
+        settings: &Settings,
+        contents: &Contents,
+        abilities: trainyard_sched::decide::Abilities,
+    ) -> Result<Self, DaemonError> {
+        let head = &contents.head;
+        let (name, parameters) = match &contents.kept {
+            Some(kept) => (kept.policy.clone(), kept.parameters.clone()),
+            None => (head.policy.clone(), head.parameters.clone()),
+        };
+        let (policies, budget) = (Arc::clone(&settings.policies), settings.budget);
+        let maker: Maker = Box::new(move |name, parameters| {
+            policies(name, parameters).map(|fresh| {
+                Box::new(Guarded::new(fresh, budget)) as Box<dyn trainyard_sched::decide::Policy>
+            })
+        });
+        let policy =
+            maker(&name, &parameters).map_err(|why| DaemonError::Policy { name: name.clone(), why })?;
+        let loop_settings = LoopSettings { seed: head.seed, abilities, strict: false };
+        let mut core = match &contents.kept {
+            Some(kept) => kept.moment.resume(policy),
+            None => Core::new(head.cluster.clone(), head.tenants.clone(), policy, loop_settings),
+        }
+        .with_maker(maker);
+        let mut board = Board { policy: name, parameters, ..Board::default() };
+        board.tenants = head.tenants.iter().map(|(_, tenant)| Arc::clone(&tenant.name)).collect();
+        board.jobs = contents.ended.iter().map(|card| (card.job, card.clone())).collect();
+        let works: BTreeMap<JobId, Arc<Work>> =
+            contents.works.iter().map(|kept| (kept.job, Arc::clone(&kept.work))).collect();
+        board.restore(&core, &works, contents.began);
+        for (record, wall) in &contents.tail {
+            let batch = Batch { at: record.at, events: record.events.clone() };
+            core.retell(&batch, &record.step);
+            board.note(&batch, *wall, &record.step, &works);
+            board.renew(&core, &Touched::by(&batch, &record.step));
+        }
+        let policy = (board.policy.clone(), board.parameters.clone());
+        Ok(Self { core, board, policy })
+    }
+}
+
+fn desk_of(contents: Contents, core: &Core) -> Desk {
+    let mut desk = Desk::default();
+    for kept in contents.works {
+        desk.next = desk.next.max(kept.job.0 + 1);
+        if let Some(key) = &kept.key {
+            desk.keys.insert((Arc::clone(&kept.tenant), Arc::clone(key)), kept.job);
+        }
+        if let Some(view) = core.state().job(kept.job) {
+            let known = Known { job: Arc::clone(&view.job), work: kept.work, saved: view.done.saved };
+            desk.jobs.insert(kept.job, known);
+        }
+    }
+    desk
+}
+
+impl Desk {
+    /// What holds something, as far as is believed.
+    fn held(&self, core: &Core) -> Vec<Held> {
+        let held = core.state().jobs().filter(|view| view.held.is_some());
+        held.filter_map(|view| {
+            let known = self.jobs.get(&view.id())?;
+            Some(Held {
+                job: Arc::clone(&known.job),
+                work: Arc::clone(&known.work),
+                attempt: view.attempt,
+                allocation: core.state().moves_to(view.id()).unwrap_or(&view.held).clone(),
+                iterations: known.saved,
+            })
+        })
+        .collect()
+    }
+}
+
+impl Writer {
+    /// Writes an entry down, however long it takes: until it is on disk nothing may be done and nobody answered.
+    fn write(&mut self, entry: &Entry<'_>) -> u64 {
+        loop {
+            match self.store.append(entry) {
+                Ok(number) => {
+                    self.stalled(None);
+                    return number;
+                }
+                Err(error) => {
+                    self.stalled(Some(error.to_string()));
+                    std::thread::sleep(RETRY);
+                }
+            }
+        }
+    }
+
+    fn stalled(&self, why: Option<String>) {
+        let same = self.shown(|board| board.stalled == why);
+        if !same {
+            self.show(|board| board.stalled = why);
+        }
+    }
+
+    fn show<R>(&self, change: impl FnOnce(&mut Board) -> R) -> R {
+        change(&mut self.board.write().unwrap_or_else(std::sync::PoisonError::into_inner))
+    }
+
+    fn shown<R>(&self, look: impl FnOnce(&Board) -> R) -> R {
+        look(&self.board.read().unwrap_or_else(std::sync::PoisonError::into_inner))
+    }
+
+    /// Keeps the state, so that the next start need not tell everything again. If that fails it is tried later.
+    fn keep(&mut self, core: &Core) {
+        let (policy, parameters) = self.policy.clone();
+        let kept = Kept { moment: core.moment(self.at), policy, parameters };
+        if self.store.keep(&kept).is_ok() {
+            self.since_kept = 0;
+        }
+    }
+}
+
+impl Log for Writer {
+    fn step(&mut self, batch: &Batch, step: &Step) {
+        self.at = batch.at;
+        let quiet = batch.events.is_empty()
+            && step.decision.is_none()
+            && step.actions.is_empty()
+            && step.ended.is_empty()
+            && step.panic.is_none();
+        if quiet {
+            return;
+        }
+        let wall = Wall::now();
+        let record = Record { at: batch.at, events: batch.events.clone(), step: step.clone() };
+        let (works, said) = {
+            let mut desk = self.desk.borrow_mut();
+            (std::mem::take(&mut desk.works), std::mem::take(&mut desk.said))
+        };
+        let new: BTreeMap<JobId, Arc<Work>> =
+            works.iter().map(|kept| (kept.job, Arc::clone(&kept.work))).collect();
+        let ended = self.show(|board| {
+            board.hear(&said);
+            board.note(batch, wall, step, &new);
+            step.ended.iter().filter_map(|(job, _)| board.jobs.get(job).cloned()).collect::<Vec<_>>()
+        });
+        let number = self.write(&Entry { record: &record, wall, works: &works, ended: &ended });
+        self.since_kept += 1;
+        if step.unchanged.is_none() {
+            self.policy = self.shown(|board| (board.policy.clone(), board.parameters.clone()));
+        }
+        let mut desk = self.desk.borrow_mut();
+        for (job, _) in &step.ended {
+            desk.jobs.remove(job);
+        }
+        let answers = std::mem::take(&mut desk.answers);
+        drop(desk);
+        for answer in answers {
+            answer(step);
+        }
+        (self.follower)(&Told { number, wall, record: Arc::new(record) });
+        self.touched = Some(Touched::by(batch, step));
+    }
+
+    fn rest(&mut self, core: &Core) {
+        let (looks, said) = {
+            let mut desk = self.desk.borrow_mut();
+            (std::mem::take(&mut desk.looks), std::mem::take(&mut desk.said))
+        };
+        self.show(|board| {
+            board.hear(&said);
+            if let Some(touched) = self.touched.as_ref() {
+                board.renew(core, touched);
+            }
+        });
+        self.touched = None;
+        for look in looks {
+            look(core, self.at);
+        }
+        if self.since_kept >= KEEP_EVERY {
+            self.keep(core);
+        }
+    }
+}
