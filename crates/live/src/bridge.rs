@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
+use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::{Duration, Instant};
 
 use trainyard_sched::control::{Action, Backend, Batch, Core, Event, Step};
@@ -84,18 +84,13 @@ pub(crate) struct Bridge {
     pub(crate) settle: Duration,
     pub(crate) leaving: bool,
     pub(crate) last: Time,
-    /// Changes by operators that the executor has not been told: they are on disk first.
-    pub(crate) changed_nodes: Vec<(NodeId, NodeState)>,
 }
 
 impl Bridge {
     fn first(&self, until: Option<Time>) -> Option<Message> {
         match until {
             None => self.messages.recv().ok(),
-            Some(until) => match self.messages.recv_timeout(self.clock.until(until)) {
-                Ok(message) => Some(message),
-                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
-            },
+            Some(until) => self.messages.recv_timeout(self.clock.until(until)).ok(),
         }
     }
 
@@ -138,7 +133,8 @@ impl Bridge {
             Message::Node(node, state, reply) => {
                 events.push(Event::NodeChanged { node, state });
                 desk.cluster.nodes[node.index()].state = state;
-                self.changed_nodes.push((node, state));
+                // A node that fails does not wait until that is written down.
+                self.executor.node_changed(&desk.cluster, node, state);
                 desk.answers.push(Box::new(move |_| {
                     let _ = reply.send(());
                 }));
@@ -167,6 +163,7 @@ impl Bridge {
             attempt,
             allocation: allocation.clone(),
             iterations: known.saved,
+            pending: None,
         })
     }
 }
@@ -221,9 +218,6 @@ impl Backend for Bridge {
     }
 
     fn wait(&mut self, until: Option<Time>) -> Option<Batch> {
-        for (node, state) in std::mem::take(&mut self.changed_nodes) {
-            self.executor.node_changed(&self.desk.borrow().cluster, node, state);
-        }
         if self.leaving {
             return None;
         }

@@ -17,12 +17,12 @@ use trainyard_sched::control::{
 };
 use trainyard_sched::model::{Cluster, Job, JobId, NodeId, NodeState, Seed, Tenants, Time};
 use trainyard_sched::place::largest_gang;
-use trainyard_sched::view::JobView;
+use trainyard_sched::view::{JobView, Phase};
 
 use crate::board::{Board, Touched};
 use crate::bridge::{Bridge, Desk, Known, Message};
 use crate::clock::{Clock, Wall};
-use crate::executor::{Executor, Held, Reporter};
+use crate::executor::{Executor, Held, Pending, Reporter};
 use crate::guard::{Fresh, Guarded};
 use crate::store::{Contents, Entry, Kept, Store, StoreError};
 use crate::work::Work;
@@ -297,7 +297,8 @@ struct Loop {
     core: Core,
     bridge: Bridge,
     writer: Writer,
-    _lock: nix::fcntl::Flock<std::fs::File>,
+    /// Keeps other daemons out for as long as it is open.
+    _lock: std::fs::File,
 }
 
 /// Writes steps down, and answers whoever waited for that.
@@ -367,7 +368,6 @@ impl Loop {
             settle: settings.settle,
             leaving: false,
             last: Time::ZERO,
-            changed_nodes: Vec::new(),
         };
         Ok((Self { core, bridge, writer, _lock: lock }, began))
     }
@@ -379,7 +379,7 @@ impl Loop {
     }
 }
 
-fn take_folder(folder: &Path) -> Result<nix::fcntl::Flock<std::fs::File>, DaemonError> {
+fn take_folder(folder: &Path) -> Result<std::fs::File, DaemonError> {
     let fail = |source| DaemonError::Folder { path: folder.to_owned(), source };
     std::fs::create_dir_all(folder).map_err(fail)?;
     let file = std::fs::OpenOptions::new()
@@ -388,8 +388,11 @@ fn take_folder(folder: &Path) -> Result<nix::fcntl::Flock<std::fs::File>, Daemon
         .write(true)
         .open(folder.join(LOCK))
         .map_err(fail)?;
-    nix::fcntl::Flock::lock(file, nix::fcntl::FlockArg::LockExclusiveNonblock)
-        .map_err(|_| DaemonError::Taken { path: folder.to_owned() })
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(std::fs::TryLockError::WouldBlock) => Err(DaemonError::Taken { path: folder.to_owned() }),
+        Err(std::fs::TryLockError::Error(source)) => Err(fail(source)),
+    }
 }
 
 /// What the journal says, told again.
@@ -466,8 +469,13 @@ impl Desk {
                 job: Arc::clone(&known.job),
                 work: Arc::clone(&known.work),
                 attempt: view.attempt,
-                allocation: core.state().moves_to(view.id()).unwrap_or(&view.held).clone(),
+                allocation: view.held.clone(),
                 iterations: known.saved,
+                pending: match core.state().moves_to(view.id()) {
+                    _ if view.phase == Phase::Stopping => Some(Pending::Stop),
+                    Some(to) => Some(Pending::Resize(to.clone())),
+                    None => None,
+                },
             })
         })
         .collect()
@@ -506,6 +514,14 @@ impl Writer {
         look(&self.board.read().unwrap_or_else(std::sync::PoisonError::into_inner))
     }
 
+    /// Answers whoever waited for this step.
+    fn answer(&self, step: &Step) {
+        let answers = std::mem::take(&mut self.desk.borrow_mut().answers);
+        for answer in answers {
+            answer(step);
+        }
+    }
+
     /// Keeps the state, so that the next start need not tell everything again. If that fails it is tried later.
     fn keep(&mut self, core: &Core) {
         let (policy, parameters) = self.policy.clone();
@@ -525,6 +541,8 @@ impl Log for Writer {
             && step.ended.is_empty()
             && step.panic.is_none();
         if quiet {
+            // The same request a second time brings nothing about and wants an answer all the same.
+            self.answer(step);
             return;
         }
         let wall = Wall::now();
@@ -549,11 +567,8 @@ impl Log for Writer {
         for (job, _) in &step.ended {
             desk.jobs.remove(job);
         }
-        let answers = std::mem::take(&mut desk.answers);
         drop(desk);
-        for answer in answers {
-            answer(step);
-        }
+        self.answer(step);
         (self.follower)(&Told { number, wall, record: Arc::new(record) });
         self.touched = Some(Touched::by(batch, step));
     }

@@ -57,6 +57,17 @@ pub struct Held {
     pub allocation: Allocation,
     /// From how many iterations it goes on.
     pub iterations: f64,
+    /// What was ordered of it meanwhile and perhaps never carried out; only after a restart.
+    pub pending: Option<Pending>,
+}
+
+/// What was ordered of an attempt that holds something.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Pending {
+    /// To stop.
+    Stop,
+    /// To hold something else.
+    Resize(Allocation),
 }
 
 /// Where an executor reports to. Reports after the daemon has left are dropped.

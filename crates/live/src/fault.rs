@@ -16,6 +16,6 @@ pub(crate) fn point() {
         return;
     }
     if LEFT.fetch_sub(1, Ordering::SeqCst) == 1 {
-        let _ = nix::sys::signal::kill(nix::unistd::Pid::this(), nix::sys::signal::Signal::SIGKILL);
+        let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
     }
 }

@@ -27,5 +27,5 @@ pub mod work;
 
 pub use clock::Clock;
 pub use daemon::{Daemon, Handle, Refusal, Settings, Submission};
-pub use executor::{Executor, Held, Reporter};
+pub use executor::{Executor, Held, Pending, Reporter};
 pub use work::{Launch, Work};

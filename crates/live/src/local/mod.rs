@@ -1,1 +1,161 @@
-//! The executor for one machine.
+//! The executor for one machine: programs as processes, CPU and memory shares, GPUs where there are any, and nodes that may
+//! be virtual, of different speed, to try heterogeneity without it.
+//!
+//! Between the daemon and the programs of an attempt stands a [`keeper`](keep), so that the daemon may die and come
+//! back while they run: what was ordered, who took the order and how it ended is in the attempt's folder.
+
+mod attempt;
+mod confine;
+mod keeper;
+mod launch;
+mod process;
+mod watch;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use trainyard_sched::control::{Event, How};
+use trainyard_sched::decide::Abilities;
+use trainyard_sched::model::{Allocation, Attempt, Cluster, JobId, NodeId, NodeState};
+
+use crate::executor::{Executor, Held, Pending, Reporter};
+use crate::work::Launch;
+
+pub use confine::Confinement;
+pub use keeper::{become_program, keep};
+
+use attempt::Folder;
+use watch::Watched;
+
+/// How this machine is used.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where the folders of jobs are.
+    pub jobs: PathBuf,
+    /// This program, which also is the keeper.
+    pub exe: PathBuf,
+    /// How shares are kept.
+    pub confinement: Confinement,
+    /// How fast each node is: the part of a core that it gives for a core asked for.
+    pub speeds: Vec<f64>,
+    /// Cores that stand for a GPU where GPUs are virtual; `None` where they are real.
+    pub cpus_per_gpu: Option<f64>,
+    /// Where training programs report to over HTTP, if they cannot write files.
+    pub url: Option<String>,
+}
+
+/// Attempts by job and number.
+type Attempts = Arc<Mutex<BTreeMap<(JobId, Attempt), Watched>>>;
+
+/// Runs jobs on this machine.
+pub struct LocalExecutor {
+    options: Arc<Options>,
+    cluster: Cluster,
+    attempts: Attempts,
+    watcher: Option<watch::Watcher>,
+}
+
+impl LocalExecutor {
+    /// Runs jobs on the nodes of this cluster, which all are this machine.
+    pub fn new(options: Options, cluster: Cluster) -> Self {
+        Self { options: Arc::new(options), cluster, attempts: Attempts::default(), watcher: None }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<(JobId, Attempt), Watched>> {
+        self.attempts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn watch(&mut self, reporter: &Reporter) {
+        if self.watcher.is_none() {
+            let (attempts, options) = (Arc::clone(&self.attempts), Arc::clone(&self.options));
+            self.watcher = Some(watch::Watcher::begin(attempts, options, reporter.clone()));
+        }
+    }
+}
+
+impl Executor for LocalExecutor {
+    fn abilities(&self) -> Abilities {
+        let shared =
+            if self.options.cpus_per_gpu.is_some() { Abilities::SHARED_GPUS } else { Abilities::NONE };
+        Abilities::RESIZE | Abilities::LOSS | Abilities::RELAX | Abilities::MIXED_GPU_TYPES | shared
+    }
+
+    fn describe(&self) -> String {
+        self.options.confinement.describe()
+    }
+
+    fn adopt(&mut self, held: Vec<Held>, reporter: &Reporter) {
+        self.watch(reporter);
+        for held in held {
+            let (job, attempt) = (held.job.id, held.attempt);
+            let folder = Folder::of(&self.options.jobs, job, attempt);
+            // Either a keeper has it, or nobody will: an order that was not yet taken is taken back.
+            let given_up = !folder.has_order() || folder.claim(None).unwrap_or(true);
+            if given_up || folder.claimed() == Some(None) {
+                reporter.tell(Event::StartFailed { job, attempt, node: None });
+                continue;
+            }
+            let pending = held.pending.clone();
+            let watched = Watched::adopted(held, folder, &self.options, &self.cluster);
+            self.lock().insert((job, attempt), watched);
+            match pending {
+                Some(Pending::Stop) => self.stop(job, attempt, How::Save),
+                Some(Pending::Resize(allocation)) => self.resize(job, attempt, &allocation),
+                None => {}
+            }
+        }
+    }
+
+    fn start(&mut self, held: Held, reporter: &Reporter) {
+        self.watch(reporter);
+        let (job, attempt) = (held.job.id, held.attempt);
+        match launch::launch(&held, &self.options, &self.cluster) {
+            Ok((folder, keeper)) => {
+                let watched = Watched::started(held, folder, keeper, &self.options, &self.cluster);
+                self.lock().insert((job, attempt), watched);
+            }
+            Err(error) => {
+                reporter.say(job, attempt, format!("cannot be started: {error}"));
+                reporter.tell(Event::StartFailed { job, attempt, node: None });
+            }
+        }
+    }
+
+    fn stop(&mut self, job: JobId, attempt: Attempt, _how: How) {
+        if let Some(watched) = self.lock().get_mut(&(job, attempt)) {
+            watched.stop();
+        }
+    }
+
+    fn resize(&mut self, job: JobId, attempt: Attempt, allocation: &Allocation) {
+        if let Some(watched) = self.lock().get_mut(&(job, attempt)).filter(|watched| !watched.is_lost()) {
+            let same = watched.held.allocation.placements().len() == allocation.placements().len();
+            if same && watched.held.work.launch == Launch::PerNode {
+                watched.resize(allocation, &self.options, &self.cluster);
+            } else {
+                // Another number of processes: it saves, and its next start has the size it shall have.
+                watched.stop();
+            }
+        }
+    }
+
+    fn merge(&mut self, _job: JobId, _attempt: Attempt) {
+        // Copies are not among the abilities.
+    }
+
+    fn node_changed(&mut self, _cluster: &Cluster, node: NodeId, state: NodeState) {
+        if state != NodeState::Down {
+            return;
+        }
+        for watched in self.lock().values_mut().filter(|watched| watched.held.allocation.touches(node)) {
+            watched.lose(node);
+        }
+    }
+
+    fn leave(&mut self) {
+        if let Some(watcher) = self.watcher.take() {
+            watcher.end();
+        }
+    }
+}

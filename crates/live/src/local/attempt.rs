@@ -1,0 +1,210 @@
+//! The folder of one attempt: what was ordered, who took the order, what runs, and how it ended. Every file appears as a
+//! whole or not at all, so that a daemon or a keeper may die at any moment and the other still knows where things stand.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Seek, Write};
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use trainyard_sched::model::{Attempt, JobId};
+
+use super::process::Identity;
+
+/// The folder of an attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Folder(pub(super) PathBuf);
+
+/// What a keeper is to do.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Order {
+    /// How long programs may take to leave when told to, in seconds.
+    pub(super) grace_s: u32,
+    /// The programs.
+    pub(super) programs: Vec<Program>,
+}
+
+/// One program.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Program {
+    pub(super) command: Vec<String>,
+    pub(super) directory: PathBuf,
+    pub(super) environment: BTreeMap<String, String>,
+    /// Where its output goes.
+    pub(super) output: PathBuf,
+    /// Groups of the kernel that it joins.
+    pub(super) groups: Vec<PathBuf>,
+    /// Where there are no such groups: how nice it is.
+    pub(super) nice: Option<i32>,
+    /// Where there are no such groups: the processors it may use.
+    pub(super) processors: Option<usize>,
+    /// Where there are no such groups: address space in bytes.
+    pub(super) address_space: Option<u64>,
+}
+
+/// Who runs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Running {
+    /// The programs, in the order of [`Order::programs`]; each leads a process group.
+    pub(super) programs: Vec<Identity>,
+}
+
+/// How an attempt ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Ended {
+    /// The exit code of the program that failed first, or 0.
+    pub(super) code: Option<i32>,
+    /// The signal that ended it.
+    pub(super) signal: Option<i32>,
+    /// Whether the programs had been told to stop before the first of them ended.
+    pub(super) told: bool,
+    /// Why a program could not be started.
+    pub(super) refused: Option<String>,
+}
+
+/// What a program is told while it runs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Control {
+    pub(super) version: u64,
+    pub(super) workers: u32,
+    pub(super) servers: u32,
+    pub(super) cpus: f64,
+    pub(super) stop: bool,
+    pub(super) grace_s: u32,
+}
+
+impl Folder {
+    /// The folder of an attempt below the one where all jobs are.
+    pub(super) fn of(jobs: &Path, job: JobId, attempt: Attempt) -> Self {
+        Self(jobs.join(job.0.to_string()).join(attempt.0.to_string()))
+    }
+
+    pub(super) fn progress(&self) -> PathBuf {
+        self.0.join("progress.jsonl")
+    }
+
+    pub(super) fn control_file(&self) -> PathBuf {
+        self.0.join("control.json")
+    }
+
+    /// What the first program prints; of others the number is part of the name.
+    pub(super) fn output(&self, program: usize) -> PathBuf {
+        self.0.join(if program == 0 { "output.log".to_owned() } else { format!("output-{program}.log") })
+    }
+
+    /// Writes the order; what was there before is of a start that never came about.
+    pub(super) fn write_order(&self, order: &Order) -> io::Result<()> {
+        fs::create_dir_all(&self.0)?;
+        self.replace("order.json", order)
+    }
+
+    pub(super) fn order(&self) -> io::Result<Order> {
+        self.read("order.json")
+    }
+
+    pub(super) fn has_order(&self) -> bool {
+        self.0.join("order.json").exists()
+    }
+
+    /// Takes the attempt: whoever is first has it, and nobody else ever will. A keeper takes it to run it; a daemon that
+    /// comes back takes it to make sure that nobody does.
+    pub(super) fn claim(&self, by: Option<Identity>) -> io::Result<bool> {
+        // A link appears at once with its content, which a file that is created does not.
+        let mine = self.0.join(format!("claim-{}", std::process::id()));
+        fs::write(&mine, serde_json::to_vec(&by)?)?;
+        let taken = fs::hard_link(&mine, self.0.join("claim"));
+        fs::remove_file(&mine)?;
+        match taken {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Who took it: nobody yet, a daemon that gave it up, or a keeper.
+    pub(super) fn claimed(&self) -> Option<Option<Identity>> {
+        self.read("claim").ok()
+    }
+
+    pub(super) fn write_running(&self, running: &Running) -> io::Result<()> {
+        self.replace("running.json", running)
+    }
+
+    pub(super) fn running(&self) -> Option<Running> {
+        self.read("running.json").ok()
+    }
+
+    pub(super) fn ended(&self) -> Option<Ended> {
+        self.read("ended.json").ok()
+    }
+
+    pub(super) fn write_control(&self, control: &Control) -> io::Result<()> {
+        self.replace("control.json", control)
+    }
+
+    pub(super) fn control(&self) -> Option<Control> {
+        self.read("control.json").ok()
+    }
+
+    /// Makes room for the last word, so that it can be said even when the disk is full.
+    pub(super) fn reserve_ended(&self) -> io::Result<Reserved> {
+        let mut file =
+            OpenOptions::new().create(true).truncate(true).write(true).open(self.0.join("ended.reserved"))?;
+        file.write_all(&[b' '; 4096])?;
+        Ok(Reserved { file, folder: self.clone() })
+    }
+
+    fn replace(&self, name: &str, what: &impl Serialize) -> io::Result<()> {
+        let beside = self.0.join(format!("{name}.new"));
+        fs::write(&beside, serde_json::to_vec(what)?)?;
+        fs::rename(beside, self.0.join(name))
+    }
+
+    fn read<T: DeserializeOwned>(&self, name: &str) -> io::Result<T> {
+        Ok(serde_json::from_slice(&fs::read(self.0.join(name))?)?)
+    }
+}
+
+/// Room for the last word.
+#[derive(Debug)]
+pub(super) struct Reserved {
+    file: File,
+    folder: Folder,
+}
+
+impl Reserved {
+    pub(super) fn write(mut self, ended: &Ended) -> io::Result<()> {
+        self.file.rewind()?;
+        // Spaces stay behind it, which JSON allows.
+        self.file.write_all(&serde_json::to_vec(ended)?)?;
+        fs::rename(self.folder.0.join("ended.reserved"), self.folder.0.join("ended.json"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attempt_is_taken_once() {
+        let at = tempfile::tempdir().unwrap();
+        let folder = Folder::of(at.path(), JobId(3), Attempt(1));
+        folder.write_order(&Order { grace_s: 1, programs: Vec::new() }).unwrap();
+        assert_eq!(folder.claimed(), None);
+        assert!(folder.claim(None).unwrap());
+        assert!(!folder.claim(Some(Identity { pid: 1, began: 2 })).unwrap());
+        assert_eq!(folder.claimed(), Some(None));
+    }
+
+    #[test]
+    fn the_last_word_is_read_as_it_was_said() {
+        let at = tempfile::tempdir().unwrap();
+        let folder = Folder(at.path().to_owned());
+        let reserved = folder.reserve_ended().unwrap();
+        assert_eq!(folder.ended(), None);
+        let ended = Ended { code: Some(3), signal: None, told: true, refused: None };
+        reserved.write(&ended).unwrap();
+        assert_eq!(folder.ended(), Some(ended));
+    }
+}

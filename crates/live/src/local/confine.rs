@@ -1,0 +1,210 @@
+//! How programs are held to their share of the machine: by control groups where they can be made, and else by being
+//! nice, which only counts when somebody else wants the processor too. Which it is, is said.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::process::Identity;
+
+/// The period of CPU quotas in microseconds, the kernel's usual one.
+const PERIOD_US: u64 = 100_000;
+/// The smallest quota that the kernel takes.
+const LEAST_QUOTA_US: u64 = 1_000;
+/// One step of niceness changes a weight by this factor; see sched(7).
+const NICE_FACTOR: f64 = 1.25;
+
+/// The way in which shares are kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Confinement {
+    /// Control groups, version 2.
+    V2 {
+        /// The group that has those of all attempts.
+        root: PathBuf,
+    },
+    /// Control groups, version 1.
+    V1 {
+        /// The same for the processor.
+        cpu: PathBuf,
+        /// The same for memory, if that is allowed.
+        memory: Option<PathBuf>,
+    },
+    /// Being nice.
+    Nice,
+}
+
+/// What a program may use.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Share {
+    /// CPU cores.
+    pub(super) cpus: Option<f64>,
+    /// Bytes of memory.
+    pub(super) memory_bytes: Option<u64>,
+}
+
+impl Confinement {
+    /// The best way there is on this machine; groups are called by `name`.
+    pub fn find(name: &str) -> Self {
+        Self::version_2(name).or_else(|| Self::version_1(name)).unwrap_or(Self::Nice)
+    }
+
+    fn version_2(name: &str) -> Option<Self> {
+        let mount = Path::new("/sys/fs/cgroup");
+        let controllers = fs::read_to_string(mount.join("cgroup.controllers")).ok()?;
+        if !controllers.split_whitespace().any(|name| name == "cpu") {
+            return None;
+        }
+        let own = own_group("")?;
+        let (parent, root) = (mount.join(&own), mount.join(&own).join(name));
+        let wants = if controllers.contains("memory") { "+cpu +memory" } else { "+cpu" };
+        fs::write(parent.join("cgroup.subtree_control"), wants).ok()?;
+        make(&root).ok()?;
+        fs::write(root.join("cgroup.subtree_control"), wants).ok()?;
+        let sample = root.join("probe");
+        make(&sample).ok()?;
+        let works = sample.join("cpu.max").exists();
+        let _ = fs::remove_dir(&sample);
+        works.then_some(Self::V2 { root })
+    }
+
+    fn version_1(name: &str) -> Option<Self> {
+        let of = |controller: &str, file: &str| -> Option<PathBuf> {
+            let root = Path::new("/sys/fs/cgroup").join(controller).join(own_group(controller)?).join(name);
+            make(&root).ok()?;
+            let writable = fs::OpenOptions::new().write(true).open(root.join(file)).is_ok();
+            writable.then_some(root)
+        };
+        let cpu = of("cpu", "cpu.cfs_quota_us")?;
+        Some(Self::V1 { cpu, memory: of("memory", "memory.limit_in_bytes") })
+    }
+
+    /// What it is, as a sentence.
+    pub fn describe(&self) -> String {
+        match self {
+            Self::V2 { root } => format!("CPU and memory are limited by control groups (v2) in {}", root.display()),
+            Self::V1 { cpu, memory: Some(_) } => {
+                format!("CPU and memory are limited by control groups (v1) in {}", cpu.display())
+            }
+            Self::V1 { cpu, memory: None } => format!(
+                "CPU is limited by control groups (v1) in {}; memory by the size of the address space",
+                cpu.display()
+            ),
+            Self::Nice => "control groups cannot be made here, so CPU shares are kept by niceness and affinity only: \
+                           a program gets more than its share while nobody else wants it; memory is limited by the \
+                           size of the address space"
+                .to_owned(),
+        }
+    }
+
+    /// The groups of one program, made if need be.
+    pub(super) fn groups(&self, program: &str) -> io::Result<Vec<PathBuf>> {
+        let groups: Vec<PathBuf> = match self {
+            Self::V2 { root } => vec![root.join(program)],
+            Self::V1 { cpu, memory } => {
+                [Some(cpu), memory.as_ref()].into_iter().flatten().map(|root| root.join(program)).collect()
+            }
+            Self::Nice => Vec::new(),
+        };
+        groups.iter().try_for_each(|group| make(group))?;
+        Ok(groups)
+    }
+
+    /// Holds the groups of a program to its share.
+    pub(super) fn set(&self, groups: &[PathBuf], share: Share) -> io::Result<()> {
+        let quota = share.cpus.map(|cpus| ((cpus * PERIOD_US as f64) as u64).max(LEAST_QUOTA_US));
+        match self {
+            Self::V2 { .. } => {
+                let group = &groups[0];
+                let cpu = quota.map_or_else(|| format!("max {PERIOD_US}"), |us| format!("{us} {PERIOD_US}"));
+                fs::write(group.join("cpu.max"), cpu)?;
+                let memory = share.memory_bytes.map_or_else(|| "max".to_owned(), |bytes| bytes.to_string());
+                if group.join("memory.max").exists() {
+                    fs::write(group.join("memory.max"), memory)?;
+                }
+                Ok(())
+            }
+            Self::V1 { memory, .. } => {
+                fs::write(groups[0].join("cpu.cfs_period_us"), PERIOD_US.to_string())?;
+                let cpu = quota.map_or_else(|| "-1".to_owned(), |us| us.to_string());
+                fs::write(groups[0].join("cpu.cfs_quota_us"), cpu)?;
+                if let (Some(_), Some(bytes)) = (memory, share.memory_bytes) {
+                    fs::write(groups[1].join("memory.limit_in_bytes"), bytes.to_string())?;
+                }
+                Ok(())
+            }
+            Self::Nice => Ok(()),
+        }
+    }
+
+    /// Where there are no groups: niceness, processors and address space of a program.
+    pub(super) fn manners(&self, share: Share) -> (Option<i32>, Option<usize>, Option<u64>) {
+        match self {
+            Self::V2 { .. } | Self::V1 { memory: Some(_), .. } => (None, None, None),
+            Self::V1 { memory: None, .. } => (None, None, share.memory_bytes),
+            Self::Nice => (
+                share.cpus.map(niceness),
+                share.cpus.filter(|cpus| *cpus >= 1.0).map(|cpus| cpus.ceil() as usize),
+                share.memory_bytes,
+            ),
+        }
+    }
+
+    /// Changes the share of a program that runs.
+    pub(super) fn change(
+        &self,
+        groups: &[PathBuf],
+        leader: Option<Identity>,
+        share: Share,
+    ) -> io::Result<()> {
+        if let (Self::Nice, Some(leader), Some(cpus)) = (self, leader, share.cpus) {
+            let pid = rustix::process::Pid::from_raw(leader.pid);
+            let _ = rustix::process::setpriority_pgrp(pid, niceness(cpus));
+        }
+        self.set(groups, share)
+    }
+}
+
+/// Weights fall by a factor for each step, so a part of a core is so many steps.
+fn niceness(cpus: f64) -> i32 {
+    let steps = (1.0 / cpus.clamp(1e-3, 1.0)).ln() / NICE_FACTOR.ln();
+    (steps.round() as i32).clamp(0, 19)
+}
+
+/// Removes the groups of a program that is gone.
+pub(super) fn remove(groups: &[PathBuf]) {
+    for group in groups {
+        let _ = fs::remove_dir(group);
+    }
+}
+
+fn make(group: &Path) -> io::Result<()> {
+    match fs::create_dir(group) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        other => other,
+    }
+}
+
+/// The group that this process is in, for a controller of version 1, or for version 2 if it is called "".
+fn own_group(controller: &str) -> Option<PathBuf> {
+    let text = fs::read_to_string("/proc/self/cgroup").ok()?;
+    text.lines().find_map(|line| {
+        let mut parts = line.splitn(3, ':');
+        let (_, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
+        let is_it = controllers.split(',').any(|name| name == controller);
+        is_it.then(|| PathBuf::from(path.trim_start_matches('/')))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_smaller_part_of_a_core_is_nicer() {
+        assert_eq!(niceness(1.0), 0);
+        assert_eq!(niceness(4.0), 0);
+        assert_eq!(niceness(0.5), 3);
+        assert_eq!(niceness(0.05), 13);
+        assert_eq!(niceness(1e-9), 19);
+    }
+}

@@ -1,0 +1,212 @@
+//! From an order of the loop to a keeper that carries it out: which programs, in what environment, with what share.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::net::TcpListener;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use trainyard_sched::model::{Allocation, Cluster, GPU, NodeId, Placement, SERVER_TASK, UNLIMITED};
+
+use super::Options;
+use super::attempt::{Control, Folder, Order, Program};
+use super::confine::Share;
+use crate::executor::Held;
+use crate::work::Launch;
+
+/// Writes the order down and starts a keeper for it.
+pub(super) fn launch(held: &Held, options: &Options, cluster: &Cluster) -> io::Result<(Folder, Child)> {
+    let folder = Folder::of(&options.jobs, held.job.id, held.attempt);
+    if folder.has_order() {
+        // It was ordered by a daemon that died before it wrote that down; nobody may begin it any more.
+        fs::remove_dir_all(&folder.0)?;
+    }
+    fs::create_dir_all(&folder.0)?;
+    fs::create_dir_all(checkpoints(held, options))?;
+    folder.write_control(&control(held, &held.allocation, options, cluster))?;
+    folder.write_order(&Order {
+        grace_s: held.work.grace_s,
+        programs: programs(held, &folder, options, cluster)?,
+    })?;
+    crate::fault::point();
+    let log = fs::OpenOptions::new().create(true).append(true).open(folder.0.join("keeper.log"))?;
+    let keeper = Command::new(&options.exe)
+        .arg("keep")
+        .arg(&folder.0)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log)
+        // Its own group, so that what is typed at the daemon does not reach it.
+        .process_group(0)
+        .spawn()?;
+    crate::fault::point();
+    Ok((folder, keeper))
+}
+
+/// What an attempt's programs are told at the beginning of the file that they may look at.
+pub(super) fn control(held: &Held, allocation: &Allocation, options: &Options, cluster: &Cluster) -> Control {
+    Control {
+        version: 1,
+        workers: allocation.workers(),
+        servers: allocation.count_of(SERVER_TASK),
+        cpus: allocation
+            .placements()
+            .iter()
+            .filter_map(|placement| share(held, placement, 1.0, options, cluster).cpus)
+            .sum(),
+        stop: false,
+        grace_s: held.work.grace_s,
+    }
+}
+
+/// What a part of a placement may use: `part` of it.
+pub(super) fn share(
+    held: &Held,
+    placement: &Placement,
+    part: f64,
+    options: &Options,
+    cluster: &Cluster,
+) -> Share {
+    let demand = held.job.shape.demand_of(placement.task).unwrap_or_default();
+    let demand = demand.times(u64::from(placement.count));
+    let speed = options.speeds.get(placement.node.index()).copied().unwrap_or(1.0);
+    let virtual_cpus =
+        options.cpus_per_gpu.map_or(0.0, |cpus| cpus * placement.gpus.milli() as f64 / GPU as f64);
+    let cpus = demand.cpu_milli as f64 / 1e3 + virtual_cpus;
+    let tracked = cluster.node(placement.node).holds.cpu_milli != UNLIMITED || virtual_cpus > 0.0;
+    Share {
+        cpus: (tracked && cpus > 0.0).then_some(cpus * speed * part),
+        memory_bytes: (demand.memory_bytes > 0).then_some((demand.memory_bytes as f64 * part) as u64),
+    }
+}
+
+/// The shares of all programs of an attempt, in their order.
+pub(super) fn shares(
+    held: &Held,
+    allocation: &Allocation,
+    options: &Options,
+    cluster: &Cluster,
+) -> Vec<Share> {
+    parts(held.work.launch, allocation)
+        .into_iter()
+        .map(|(placement, of)| share(held, &placement, 1.0 / f64::from(of), options, cluster))
+        .collect()
+}
+
+/// The name of the kernel's groups of a program.
+pub(super) fn group_name(held: &Held, number: usize) -> String {
+    format!("{}-{}-{number}", held.job.id.0, held.attempt.0)
+}
+
+fn checkpoints(held: &Held, options: &Options) -> PathBuf {
+    options.jobs.join(held.job.id.0.to_string()).join("checkpoints")
+}
+
+/// The programs of an attempt: the placement of each, and among how many it is shared.
+fn parts(launch: Launch, allocation: &Allocation) -> Vec<(Placement, u32)> {
+    let placements = allocation.placements().iter();
+    placements
+        .flat_map(|placement| {
+            let count = match launch {
+                Launch::PerNode => 1,
+                Launch::PerWorker => placement.count,
+            };
+            (0..count).map(move |_| (*placement, count))
+        })
+        .collect()
+}
+
+fn programs(held: &Held, folder: &Folder, options: &Options, cluster: &Cluster) -> io::Result<Vec<Program>> {
+    let parts = parts(held.work.launch, &held.allocation);
+    let shares = shares(held, &held.allocation, options, cluster);
+    let common = common_environment(held, folder, options, parts.len())?;
+    let directory = match &held.work.directory {
+        Some(directory) => directory.clone(),
+        None => {
+            let own = options.jobs.join(held.job.id.0.to_string()).join("work");
+            fs::create_dir_all(&own)?;
+            own
+        }
+    };
+    let nodes: Vec<NodeId> = held.allocation.nodes();
+    let mut locals: BTreeMap<NodeId, usize> = BTreeMap::new();
+    let mut programs = Vec::new();
+    for (rank, ((placement, _), share)) in parts.iter().zip(shares).enumerate() {
+        let local = locals.entry(placement.node).or_default();
+        let mut environment = common.clone();
+        environment.extend(own_environment(&parts, placement, (rank, *local), &nodes, share));
+        environment.extend(held.work.environment.clone());
+        *local += 1;
+        let groups = options.confinement.groups(&group_name(held, rank))?;
+        options.confinement.set(&groups, share)?;
+        let (nice, processors, address_space) = options.confinement.manners(share);
+        programs.push(Program {
+            command: held.work.command.clone(),
+            directory: directory.clone(),
+            environment,
+            output: folder.output(rank),
+            groups,
+            nice,
+            processors,
+            address_space,
+        });
+    }
+    Ok(programs)
+}
+
+fn common_environment(
+    held: &Held,
+    folder: &Folder,
+    options: &Options,
+    world: usize,
+) -> io::Result<BTreeMap<String, String>> {
+    let text = |path: PathBuf| path.display().to_string();
+    // The port is free now; that is all that can be known.
+    let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
+    let mut all = BTreeMap::from([
+        ("TRAINYARD_JOB".to_owned(), held.job.id.0.to_string()),
+        ("TRAINYARD_JOB_NAME".to_owned(), held.job.name.to_string()),
+        ("TRAINYARD_ATTEMPT".to_owned(), held.attempt.0.to_string()),
+        ("TRAINYARD_DIR".to_owned(), text(folder.0.clone())),
+        ("TRAINYARD_PROGRESS_FILE".to_owned(), text(folder.progress())),
+        ("TRAINYARD_CONTROL_FILE".to_owned(), text(folder.control_file())),
+        ("TRAINYARD_CHECKPOINT_DIR".to_owned(), text(checkpoints(held, options))),
+        ("TRAINYARD_RESUME_ITERATION".to_owned(), format!("{:.0}", held.iterations)),
+        ("MASTER_ADDR".to_owned(), "127.0.0.1".to_owned()),
+        ("MASTER_PORT".to_owned(), port.to_string()),
+        ("WORLD_SIZE".to_owned(), world.to_string()),
+    ]);
+    if let Some(url) = &options.url {
+        all.insert("TRAINYARD_URL".to_owned(), url.clone());
+    }
+    Ok(all)
+}
+
+/// What differs from program to program; the names are torchrun's.
+fn own_environment(
+    parts: &[(Placement, u32)],
+    placement: &Placement,
+    (rank, local): (usize, usize),
+    nodes: &[NodeId],
+    share: Share,
+) -> Vec<(String, String)> {
+    let on_node = parts.iter().filter(|(other, _)| other.node == placement.node).count();
+    let node_rank = nodes.iter().position(|node| *node == placement.node).unwrap_or(0);
+    let devices: Vec<String> =
+        (0..64).filter(|i| placement.gpus.devices >> i & 1 == 1).map(|i| i.to_string()).collect();
+    let threads = share.cpus.map_or(1, |cpus| cpus.ceil().max(1.0) as u32);
+    [
+        ("RANK", rank.to_string()),
+        ("LOCAL_RANK", local.to_string()),
+        ("LOCAL_WORLD_SIZE", on_node.to_string()),
+        ("NODE_RANK", node_rank.to_string()),
+        ("GROUP_RANK", node_rank.to_string()),
+        ("TRAINYARD_WORKERS", placement.count.to_string()),
+        ("CUDA_VISIBLE_DEVICES", devices.join(",")),
+        ("OMP_NUM_THREADS", threads.to_string()),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into()
+}

@@ -1,0 +1,363 @@
+//! Follows attempts from a thread of its own: whether they have begun, what they report, how they ended.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::PathBuf;
+use std::process::Child;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use trainyard_sched::control::{Event, Outcome};
+use trainyard_sched::model::{Allocation, Cluster, LossPoint, NodeId};
+
+use super::attempt::{Control, Ended, Folder};
+use super::process::{Identity, signal_group};
+use super::{Attempts, Options, launch};
+use crate::executor::{Held, Reporter};
+
+/// How often attempts are looked at.
+const TICK: Duration = Duration::from_millis(20);
+/// How long a keeper may take to take its order.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// How often an attempt that somebody killed is started again.
+const MOST_KILLED: usize = 3;
+/// So much of a file is read at a time.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// An attempt that is followed.
+#[derive(Debug)]
+pub(super) struct Watched {
+    pub(super) held: Held,
+    folder: Folder,
+    /// The keeper, if this very daemon started it.
+    child: Option<Child>,
+    keeper: Option<Identity>,
+    since: Instant,
+    groups: Vec<Vec<PathBuf>>,
+    begun: bool,
+    /// Whether it was told to stop.
+    told: bool,
+    /// A node that went down under it.
+    lost: Option<NodeId>,
+    control: Control,
+    reported: Reported,
+    /// A change of size that is to be reported.
+    resized: Option<Allocation>,
+}
+
+/// What was reported so far.
+#[derive(Debug, Default)]
+struct Reported {
+    offset: u64,
+    rest: Vec<u8>,
+    iterations: f64,
+    saved: f64,
+    speed: f64,
+    /// When which iteration was reached, since the size changed.
+    mark: Option<(Instant, f64)>,
+}
+
+impl Watched {
+    /// An attempt whose keeper was just started.
+    pub(super) fn started(
+        held: Held,
+        folder: Folder,
+        keeper: Child,
+        options: &Options,
+        cluster: &Cluster,
+    ) -> Self {
+        Self { child: Some(keeper), ..Self::adopted(held, folder, options, cluster) }
+    }
+
+    /// An attempt that an earlier daemon started.
+    pub(super) fn adopted(held: Held, folder: Folder, options: &Options, cluster: &Cluster) -> Self {
+        let control =
+            folder.control().unwrap_or_else(|| launch::control(&held, &held.allocation, options, cluster));
+        let programs = launch::shares(&held, &held.allocation, options, cluster).len();
+        let groups = (0..programs)
+            .map(|i| options.confinement.groups(&launch::group_name(&held, i)).unwrap_or_default())
+            .collect();
+        let reported =
+            Reported { iterations: held.iterations, saved: held.iterations, ..Reported::default() };
+        Self {
+            held,
+            folder,
+            child: None,
+            keeper: None,
+            since: Instant::now(),
+            groups,
+            begun: false,
+            told: false,
+            lost: None,
+            control,
+            reported,
+            resized: None,
+        }
+    }
+
+    /// Tells it to save and leave.
+    pub(super) fn stop(&mut self) {
+        self.told = true;
+        self.control.version += 1;
+        self.control.stop = true;
+        let _ = self.folder.write_control(&self.control);
+        if let Some(keeper) = self.keeper() {
+            keeper.signal(Signal::TERM);
+        }
+    }
+
+    /// Its node is gone: so is everything on it.
+    pub(super) fn lose(&mut self, node: NodeId) {
+        self.lost = Some(node);
+        self.kill();
+    }
+
+    /// Whether its node is gone.
+    pub(super) const fn is_lost(&self) -> bool {
+        self.lost.is_some()
+    }
+
+    /// Gives it another share without a restart.
+    pub(super) fn resize(&mut self, allocation: &Allocation, options: &Options, cluster: &Cluster) {
+        let leaders = self.folder.running().map(|running| running.programs).unwrap_or_default();
+        let shares = launch::shares(&self.held, allocation, options, cluster);
+        for (i, share) in shares.into_iter().enumerate() {
+            if let Some(groups) = self.groups.get(i) {
+                let _ = options.confinement.change(groups, leaders.get(i).copied(), share);
+            }
+        }
+        let version = self.control.version + 1;
+        self.control = Control { version, ..launch::control(&self.held, allocation, options, cluster) };
+        let _ = self.folder.write_control(&self.control);
+        // Nobody knows yet how fast it is now; in proportion is a guess until it reports.
+        let workers = |held: &Allocation| f64::from(held.workers().max(1));
+        self.reported.speed *= workers(allocation) / workers(&self.held.allocation);
+        self.reported.mark = None;
+        self.held.allocation = allocation.clone();
+        self.resized = Some(allocation.clone());
+    }
+
+    fn keeper(&mut self) -> Option<Identity> {
+        if self.keeper.is_none() {
+            self.keeper = self.folder.claimed().flatten();
+        }
+        self.keeper
+    }
+
+    fn kill(&mut self) {
+        if let Some(keeper) = self.keeper() {
+            keeper.signal(Signal::KILL);
+        }
+        for leader in self.folder.running().into_iter().flat_map(|running| running.programs) {
+            signal_group(leader.pid, Signal::KILL);
+        }
+    }
+
+    /// Looks once. Says whether it is over.
+    fn look(&mut self, jobs: &std::path::Path, reporter: &Reporter) -> bool {
+        let (job, attempt) = (self.held.job.id, self.held.attempt);
+        let keeper_lives = self.keeper_lives();
+        // Looked at after the keeper: what it wrote before it ended is there.
+        let ended = self.folder.ended();
+        if !self.begun && (self.folder.running().is_some() || ended.is_some()) {
+            self.begun = true;
+            if self.told {
+                // It was told before it had begun.
+                self.stop();
+            }
+            let iterations = self.held.iterations;
+            reporter.tell(Event::Started { job, attempt, iterations, speed: 0.0 });
+        }
+        if let Some(allocation) = self.resized.take() {
+            let (iterations, speed) = (self.reported.iterations, self.reported.speed);
+            reporter.tell(Event::Resized { job, attempt, allocation, iterations, speed });
+        }
+        self.report(reporter);
+        if ended.is_none() && keeper_lives {
+            return false;
+        }
+        if ended.is_none() {
+            self.kill();
+        }
+        let event = self.last_word(ended.as_ref(), jobs, reporter);
+        reporter.tell(event);
+        for groups in &self.groups {
+            super::confine::remove(groups);
+        }
+        true
+    }
+
+    /// Whether the keeper is there, or may still come.
+    fn keeper_lives(&mut self) -> bool {
+        if let Some(child) = &mut self.child
+            && matches!(child.try_wait(), Ok(Some(_)))
+        {
+            self.child = None;
+        }
+        match self.keeper() {
+            Some(keeper) => keeper.lives(),
+            // It has not taken its order yet. If it never does, nobody shall.
+            None if self.child.is_some() && self.since.elapsed() < PATIENCE => true,
+            None => !self.folder.claim(None).unwrap_or(true),
+        }
+    }
+
+    fn last_word(&self, ended: Option<&Ended>, jobs: &std::path::Path, reporter: &Reporter) -> Event {
+        let (job, attempt, iterations) = (self.held.job.id, self.held.attempt, self.reported.saved);
+        let said = words(ended);
+        reporter.say(job, attempt, said);
+        if let Some(node) = self.lost {
+            return Event::Lost { job, attempt, iterations, node: Some(node) };
+        }
+        if !self.begun {
+            return Event::StartFailed { job, attempt, node: None };
+        }
+        let lost = Event::Lost { job, attempt, iterations, node: None };
+        match ended {
+            Some(ended) if ended.told && self.told => Event::Stopped { job, attempt, iterations },
+            Some(Ended { code: Some(0), .. }) => {
+                Event::Finished { job, attempt, outcome: Outcome::Completed }
+            }
+            _ if self.told => Event::Stopped { job, attempt, iterations },
+            Some(Ended { code: Some(_), .. }) => {
+                let failed = |ended: &Ended| ended.code.is_some_and(|code| code != 0) && !ended.told;
+                let before = self.earlier(jobs).filter(|ended| ended.as_ref().is_some_and(failed)).count();
+                if before < self.held.work.retries as usize {
+                    lost
+                } else {
+                    Event::Finished { job, attempt, outcome: Outcome::Failed }
+                }
+            }
+            Some(Ended { code: None, .. }) | None => {
+                let killed = |ended: &Ended| ended.signal.is_some() && !ended.told;
+                let before = self.earlier(jobs).filter(|ended| ended.as_ref().is_none_or(killed)).count();
+                if before < MOST_KILLED {
+                    lost
+                } else {
+                    Event::Finished { job, attempt, outcome: Outcome::Killed }
+                }
+            }
+        }
+    }
+
+    /// How the attempts before this one ended, as far as they began.
+    fn earlier(&self, jobs: &std::path::Path) -> impl Iterator<Item = Option<Ended>> {
+        let (job, attempt) = (self.held.job.id, self.held.attempt);
+        let folders = (1..attempt.0).map(move |n| Folder::of(jobs, job, trainyard_sched::model::Attempt(n)));
+        let folders: Vec<Folder> = folders.filter(|folder| folder.running().is_some()).collect();
+        folders.into_iter().map(|folder| folder.ended())
+    }
+
+    /// Passes on what was reported since the last look.
+    fn report(&mut self, reporter: &Reporter) {
+        let lines = self.reported.read(&self.folder.progress());
+        let mut losses = Vec::new();
+        let mut news = false;
+        for line in lines {
+            let Ok(line) = serde_json::from_slice::<serde_json::Value>(&line) else { continue };
+            let number = |key: &str| line.get(key).and_then(serde_json::Value::as_f64);
+            if let Some(iteration) = number("iteration").or_else(|| number("step")) {
+                self.reported.iterations = iteration;
+                if let Some(loss) = number("loss") {
+                    losses.push(LossPoint { iteration, loss, accuracy: number("accuracy") });
+                }
+                news = true;
+            }
+            if let Some(saved) = number("saved") {
+                self.reported.saved = saved;
+                news = true;
+            }
+        }
+        if !news || !self.begun {
+            return;
+        }
+        self.reported.measure();
+        reporter.tell(Event::Progress {
+            job: self.held.job.id,
+            attempt: self.held.attempt,
+            iterations: self.reported.iterations,
+            speed: self.reported.speed,
+            saved: self.reported.saved,
+            losses,
+        });
+    }
+}
+
+/// How an attempt ended, for people.
+fn words(ended: Option<&Ended>) -> String {
+    match ended {
+        None => "its processes vanished".to_owned(),
+        Some(Ended { refused: Some(why), .. }) => format!("could not be started: {why}"),
+        Some(Ended { code: Some(0), told: false, .. }) => "finished".to_owned(),
+        Some(Ended { code: Some(code), told, .. }) => {
+            format!("exit code {code}{}", if *told { " after it was told to stop" } else { "" })
+        }
+        Some(Ended { signal: Some(signal), told, .. }) => {
+            format!("ended by signal {signal}{}", if *told { " after it was told to stop" } else { "" })
+        }
+        Some(Ended { code: None, signal: None, .. }) => "ended".to_owned(),
+    }
+}
+
+impl Reported {
+    /// Whole lines that were added to a file.
+    fn read(&mut self, path: &std::path::Path) -> Vec<Vec<u8>> {
+        let Ok(mut file) = File::open(path) else { return Vec::new() };
+        if file.seek(SeekFrom::Start(self.offset)).is_err() {
+            return Vec::new();
+        }
+        let mut new = Vec::new();
+        let Ok(count) = file.take(MOST_BYTES).read_to_end(&mut new) else { return Vec::new() };
+        self.offset += count as u64;
+        self.rest.extend(new);
+        let Some(last) = self.rest.iter().rposition(|byte| *byte == b'\n') else { return Vec::new() };
+        let whole: Vec<u8> = self.rest.drain(..=last).collect();
+        whole.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(<[u8]>::to_vec).collect()
+    }
+
+    fn measure(&mut self) {
+        let now = Instant::now();
+        match self.mark {
+            Some((then, before)) if self.iterations > before => {
+                let seconds = now.duration_since(then).as_secs_f64();
+                if seconds > 0.05 {
+                    self.speed = (self.iterations - before) / seconds;
+                    if seconds > 2.0 {
+                        self.mark = Some((now, self.iterations));
+                    }
+                }
+            }
+            _ => self.mark = Some((now, self.iterations)),
+        }
+    }
+}
+
+/// The thread that looks.
+pub(super) struct Watcher {
+    ends: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+impl Watcher {
+    pub(super) fn begin(attempts: Attempts, options: Arc<Options>, reporter: Reporter) -> Self {
+        let ends = Arc::new(AtomicBool::new(false));
+        let asked = Arc::clone(&ends);
+        let thread = std::thread::spawn(move || {
+            while !asked.load(Ordering::SeqCst) {
+                let mut all = attempts.lock().unwrap_or_else(PoisonError::into_inner);
+                all.retain(|_, watched| !watched.look(&options.jobs, &reporter));
+                drop(all);
+                std::thread::sleep(TICK);
+            }
+        });
+        Self { ends, thread }
+    }
+
+    pub(super) fn end(self) {
+        self.ends.store(true, Ordering::SeqCst);
+        let _ = self.thread.join();
+    }
+}

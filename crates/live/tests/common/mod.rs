@@ -1,0 +1,175 @@
+//! A daemon in a folder that goes away, on virtual nodes of this machine.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use trainyard_live::board::{Board, Card, Standing};
+use trainyard_live::daemon::DaemonError;
+use trainyard_live::local::{Confinement, LocalExecutor, Options};
+use trainyard_live::{Daemon, Handle, Refusal, Settings, Submission, Work};
+use trainyard_sched::model::{
+    Attempt, Cluster, Declared, Goals, Job, JobId, MoveCost, Parallelism, RackId, Resources, Seed, TenantId,
+    Tenants, Time, UNLIMITED, Wanted,
+};
+use trainyard_sched::policies;
+
+/// How long anything may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A daemon at work.
+pub(crate) struct Yard {
+    folder: tempfile::TempDir,
+    daemon: Option<Daemon>,
+    policy: &'static str,
+    nodes: (u32, u64),
+}
+
+/// A cluster of `nodes` with so many CPU cores each, in words such as `2x4:cpu`.
+fn cluster((nodes, cores): (u32, u64)) -> Cluster {
+    let mut cluster = Cluster::default();
+    for _ in 0..nodes {
+        let holds =
+            Resources { memory_bytes: UNLIMITED, network_bytes_per_s: UNLIMITED, ..Resources::cpus(cores) };
+        cluster.push(RackId(0), None, holds, None);
+    }
+    cluster
+}
+
+impl Yard {
+    pub(crate) fn begin(policy: &'static str, words: &str) -> Self {
+        let (nodes, cores) = words.strip_suffix(":cpu").and_then(|words| words.split_once('x')).unwrap();
+        let nodes = (nodes.parse().unwrap(), cores.parse().unwrap());
+        let mut yard = Self { folder: tempfile::tempdir().unwrap(), daemon: None, policy, nodes };
+        yard.daemon = Some(yard.second().unwrap());
+        yard
+    }
+
+    /// Another daemon in the same folder.
+    pub(crate) fn second(&self) -> Result<Daemon, DaemonError> {
+        let cluster = cluster(self.nodes);
+        let jobs = self.folder.path().join("jobs");
+        let options = Options {
+            jobs,
+            exe: PathBuf::from(env!("CARGO_BIN_EXE_keeper")),
+            // Tests run side by side; what a share is worth has tests of its own.
+            confinement: Confinement::Nice,
+            speeds: Vec::new(),
+            cpus_per_gpu: None,
+            url: None,
+        };
+        let mut tenants = Tenants::default();
+        tenants.intern("default");
+        let settings = Settings {
+            folder: self.folder.path().to_owned(),
+            cluster: cluster.clone(),
+            tenants,
+            policy: (self.policy.to_owned(), toml::Table::new()),
+            policies: Arc::new(|name, parameters| {
+                policies::build(name, parameters).map_err(|error| error.to_string())?;
+                let (name, parameters) = (name.to_owned(), parameters.clone());
+                Ok(Arc::new(move || policies::build(&name, &parameters).expect("it was built before")))
+            }),
+            seed: Seed(7),
+            settle: Duration::from_millis(2),
+            budget: Duration::from_secs(5),
+        };
+        Daemon::begin(settings, Box::new(LocalExecutor::new(options, cluster)), Box::new(|_| {}))
+    }
+
+    pub(crate) fn handle(&self) -> Handle {
+        self.daemon.as_ref().unwrap().handle()
+    }
+
+    pub(crate) fn restart(&mut self, away: Duration) {
+        self.daemon.take().unwrap().leave();
+        std::thread::sleep(away);
+        self.daemon = Some(self.second().unwrap());
+    }
+
+    pub(crate) fn try_submit(&self, shape: Parallelism, work: Work) -> Result<JobId, Refusal> {
+        self.handle().submit(submission(shape, work, None)).map(|(job, _)| job)
+    }
+
+    pub(crate) fn submit(&self, shape: Parallelism, work: Work) -> JobId {
+        self.try_submit(shape, work).unwrap()
+    }
+
+    pub(crate) fn submit_as(&self, key: &str, shape: Parallelism, work: Work) -> (JobId, bool) {
+        self.handle().submit(submission(shape, work, Some(key.into()))).unwrap()
+    }
+
+    pub(crate) fn until(&self, holds: impl Fn(&Board) -> bool) {
+        let end = Instant::now() + PATIENCE;
+        while !holds(&self.handle().board()) {
+            assert!(Instant::now() < end, "it does not come true: {:#?}", self.handle().board().jobs);
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    pub(crate) fn card(&self, job: JobId) -> Card {
+        self.handle().board().jobs[&job].clone()
+    }
+
+    pub(crate) fn ends(&self, job: JobId) -> Card {
+        self.until(|board| board.jobs[&job].state == Standing::Ended);
+        self.card(job)
+    }
+
+    pub(crate) fn output(&self, job: JobId, attempt: u32) -> String {
+        self.output_of(job, attempt, 0)
+    }
+
+    pub(crate) fn output_of(&self, job: JobId, attempt: u32, program: usize) -> String {
+        let name = if program == 0 { "output.log".to_owned() } else { format!("output-{program}.log") };
+        let attempt = Attempt(attempt).0.to_string();
+        let path = self.folder.path().join("jobs").join(job.0.to_string()).join(attempt).join(name);
+        std::fs::read_to_string(path).unwrap()
+    }
+}
+
+impl Drop for Yard {
+    fn drop(&mut self) {
+        let handle = self.handle();
+        let left: Vec<JobId> =
+            handle.board().jobs.values().filter(|card| card.ended.is_none()).map(|card| card.job).collect();
+        for job in left {
+            let _ = handle.withdraw(job);
+        }
+        if !std::thread::panicking() {
+            self.until(|board| board.jobs.values().all(|card| card.ended.is_some()));
+        }
+        if let Some(daemon) = self.daemon.take() {
+            daemon.leave();
+        }
+    }
+}
+
+fn submission(shape: Parallelism, work: Work, key: Option<Arc<str>>) -> Submission {
+    let job = Job {
+        id: JobId(0),
+        name: "".into(),
+        tenant: TenantId(0),
+        model: None,
+        submitted: Time::ZERO,
+        shape,
+        wanted: Wanted::default(),
+        goals: Goals::default(),
+        declared: Declared::default(),
+        move_cost: MoveCost::default(),
+    };
+    Submission { job, tenant_name: "default".into(), work, key }
+}
+
+/// So many workers of one core each.
+pub(crate) fn gang(workers: u32) -> Parallelism {
+    Parallelism::rigid(workers, Resources::cpus(1))
+}
+
+pub(crate) fn command(words: &[&str]) -> Work {
+    Work::new(words.iter().map(|word| (*word).to_owned()).collect())
+}
+
+pub(crate) fn shell(script: &str) -> Work {
+    command(&["sh", "-c", script])
+}
