@@ -3,6 +3,8 @@
 use std::error::Error as _;
 use std::path::{Path, PathBuf};
 
+use trainyard_live::Refusal;
+use trainyard_live::daemon::DaemonError;
 use trainyard_sched::decide::ParameterError;
 use trainyard_sim::capacity::CapacityError;
 use trainyard_sim::cluster::ClusterFileError;
@@ -80,6 +82,12 @@ pub(crate) enum Failure {
         /// The cause.
         source: std::io::Error,
     },
+    /// The daemon cannot begin.
+    #[error(transparent)]
+    Daemon(#[from] DaemonError),
+    /// The daemon refuses.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
     /// Standard output refuses.
     #[error("cannot write to standard output")]
     Output(#[source] std::io::Error),

@@ -2,6 +2,7 @@
 
 mod commands;
 mod config;
+mod demo;
 mod experiment;
 mod failure;
 mod render;

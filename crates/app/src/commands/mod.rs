@@ -3,8 +3,10 @@
 mod cluster;
 mod compare;
 mod curve;
+mod demo;
 mod docs;
 mod inspection;
+mod keep;
 mod policies;
 mod replay;
 mod reproduce;
@@ -96,6 +98,11 @@ enum Command {
     /// Train a model, as the jobs of a live cluster do; or list what can be trained.
     #[command(name = "train-job", after_help = train_job::EXAMPLES)]
     TrainJob(train_job::TrainJobArguments),
+    /// Run real training jobs on this machine under SLAQ and under fair shares, and show what differs.
+    Demo(demo::DemoArguments),
+    /// Keep one attempt of a job; the daemon starts this.
+    #[command(hide = true)]
+    Keep(keep::KeepArguments),
     /// Write the generated pages of the documentation.
     #[command(hide = true)]
     Docs(docs::DocsArguments),
@@ -110,6 +117,8 @@ pub(crate) enum Ending {
     Blemished,
     /// A stated bound was missed.
     Missed,
+    /// A program of an attempt could not be started; what a shell would say.
+    NotStarted,
 }
 
 impl From<Ending> for ExitCode {
@@ -118,6 +127,7 @@ impl From<Ending> for ExitCode {
             Ending::Done => 0,
             Ending::Blemished => 3,
             Ending::Missed => 5,
+            Ending::NotStarted => 127,
         })
     }
 }
@@ -139,6 +149,8 @@ pub(crate) fn perform(arguments: Arguments) -> Result<Ending, Failure> {
         Some(Command::Replay(given)) => replay::perform(&given, output),
         Some(Command::Why(given)) => why::perform(&given, output),
         Some(Command::TrainJob(given)) => train_job::perform(&given, output),
+        Some(Command::Demo(given)) => demo::perform(&given, output),
+        Some(Command::Keep(given)) => keep::perform(&given),
         Some(Command::Docs(given)) => docs::perform(&given),
     }
 }

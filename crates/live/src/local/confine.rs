@@ -96,6 +96,17 @@ impl Confinement {
         }
     }
 
+    /// Removes the group that had those of all attempts, if none is left.
+    pub fn leave(&self) {
+        match self {
+            Self::V2 { root } => remove(std::slice::from_ref(root)),
+            Self::V1 { cpu, memory } => {
+                remove(&[Some(cpu), memory.as_ref()].into_iter().flatten().cloned().collect::<Vec<_>>())
+            }
+            Self::Nice => {}
+        }
+    }
+
     /// The groups of one program, made if need be.
     pub(super) fn groups(&self, program: &str) -> io::Result<Vec<PathBuf>> {
         let groups: Vec<PathBuf> = match self {
