@@ -2,11 +2,12 @@
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 import unittest
 
-from support import Attempt
+from support import PYTHON, Attempt
 
 import trainyard
 from trainyard._environment import Environment
@@ -283,7 +284,10 @@ class Shortcuts(Attempt):
         self.assertIsNot(trainyard.current(), session)
 
     def test_nothing_is_imported_that_a_script_might_not_have(self):
-        self.assertEqual([name for name in ("torch", "numpy", "transformers") if name in sys.modules], [])
+        script = "import sys, trainyard; print([n for n in ('torch', 'numpy', 'transformers') if n in sys.modules])"
+        environment = {**os.environ, "PYTHONPATH": str(PYTHON)}
+        output = subprocess.run([sys.executable, "-c", script], env=environment, check=True, stdout=subprocess.PIPE)
+        self.assertEqual(output.stdout, b"[]\n")
 
 
 if __name__ == "__main__":

@@ -111,6 +111,17 @@ mod tests {
     }
 
     #[test]
+    fn the_contract_lists_all_names_and_no_others() {
+        let contract = include_str!("../../../../docs/job-contract.md");
+        for field in Field::ALL {
+            let row = format!("| `{}` | ", field.names()[0]);
+            let line = contract.lines().find(|line| line.starts_with(&row)).expect("a row of the table");
+            let cells = line.split('|').take(3).flat_map(|cell| cell.split('`').skip(1).step_by(2));
+            assert_eq!(cells.collect::<Vec<_>>(), field.names());
+        }
+    }
+
+    #[test]
     fn impossible_iterations_are_refused_and_odd_losses_are_passed_on() {
         let mut reading = Reading::default();
         for wrong in [-1.0, f64::NAN, f64::INFINITY, 1e300] {
