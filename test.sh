@@ -2,7 +2,7 @@
 # Everything that must pass before a change goes in: format, lints, tests, documentation, benchmarks.
 #
 # Works from a clean checkout on Debian 12 with a Rust toolchain. What is missing is installed: a linker, and chromium,
-# node and npm, which look at reports, from Debian; the components named in rust-toolchain.toml by rustup; and
+# node and npm, which look at reports, and python3 from Debian; the components named in rust-toolchain.toml by rustup; and
 # playwright-core, which drives the browser, by npm, pinned by its lock file and without running its scripts.
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -31,6 +31,7 @@ command -v cc >/dev/null || wanted+=(gcc libc6-dev)
 command -v chromium >/dev/null || command -v google-chrome >/dev/null || wanted+=(chromium)
 command -v node >/dev/null || wanted+=(nodejs)
 command -v npm >/dev/null || wanted+=(npm)
+command -v python3 >/dev/null || wanted+=(python3)
 if [ "${#wanted[@]}" -gt 0 ]; then
     if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
         echo "test.sh: these are missing: ${wanted[*]}; install them, or run this as root on Debian" >&2
@@ -57,6 +58,9 @@ cargo clippy --workspace --all-targets --locked -- -D warnings
 
 step "tests: cargo test"
 cargo test --workspace --locked
+
+step "tests: the hook for Python"
+python3 -m unittest discover -s python/tests
 
 step "documentation: cargo doc"
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
