@@ -130,6 +130,9 @@ pub enum Refusal {
         /// What would fit.
         most: u32,
     },
+    /// What it runs, or how it is followed, makes no sense.
+    #[error("{0}")]
+    Work(String),
     /// The daemon did not answer in time; it may be that the journal cannot be written.
     #[error("the scheduler did not answer in time{0}; the request may be sent again with the same key")]
     Silent(String),
@@ -215,6 +218,7 @@ impl Daemon {
 impl Handle {
     /// Submits a job; the answer is its number, and whether this request is new. When it comes, the job is on disk.
     pub fn submit(&self, submission: Submission) -> Result<(JobId, bool), Refusal> {
+        submission.work.check().map_err(Refusal::Work)?;
         let job = &submission.job;
         let least = job.shape.data_parallel().map_or(1, |shape| shape.workers.min);
         let most = largest_gang(&self.cluster, &job.shape, &job.wanted);

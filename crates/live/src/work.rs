@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::report::Form;
+
 /// A program and how it is followed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -54,6 +56,19 @@ impl Work {
             grace_s: Self::usual_grace_s(),
             retries: 0,
         }
+    }
+
+    /// What is wrong with it, if anything is.
+    pub fn check(&self) -> Result<(), String> {
+        if self.command.first().is_none_or(String::is_empty) {
+            return Err("there is no command; give the program and its arguments".to_owned());
+        }
+        let has_zero = |text: &String| text.contains('\0');
+        let names = self.environment.keys().any(|name| name.is_empty() || name.contains(['=', '\0']));
+        if self.command.iter().any(has_zero) || self.environment.values().any(has_zero) || names {
+            return Err("a command or its environment has what no program can be given".to_owned());
+        }
+        self.progress.parse::<Form>().map(drop).map_err(|error| format!("progress: {error}"))
     }
 
     fn usual_progress() -> String {

@@ -51,14 +51,19 @@ pub(super) fn control(held: &Held, allocation: &Allocation, options: &Options, c
         version: 1,
         workers: allocation.workers(),
         servers: allocation.count_of(SERVER_TASK),
-        cpus: allocation
-            .placements()
+        cpus: shares(held, allocation, options, cluster)
             .iter()
-            .filter_map(|placement| share(held, placement, 1.0, options, cluster).cpus)
-            .sum(),
+            .filter_map(|share| share.cpus)
+            .fold(f64::INFINITY, f64::min)
+            .min(available()),
         stop: false,
         grace_s: held.work.grace_s,
     }
+}
+
+/// The processors of this machine.
+fn available() -> f64 {
+    std::thread::available_parallelism().map_or(1.0, |count| count.get() as f64)
 }
 
 /// What a part of a placement may use: `part` of it.

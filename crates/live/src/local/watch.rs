@@ -1,8 +1,7 @@
 //! Follows attempts from a thread of its own: whether they have begun, what they report, how they ended.
 
-use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
-use std::path::PathBuf;
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
@@ -17,6 +16,7 @@ use super::attempt::{Control, Ended, Folder};
 use super::process::{Identity, signal_group};
 use super::{Attempts, Options, launch};
 use crate::executor::{Held, Reporter};
+use crate::report::{Form, Speedometer, Tail, Thinner};
 
 /// How often attempts are looked at.
 const TICK: Duration = Duration::from_millis(20);
@@ -24,8 +24,8 @@ const TICK: Duration = Duration::from_millis(20);
 const PATIENCE: Duration = Duration::from_secs(20);
 /// How often an attempt that somebody killed is started again.
 const MOST_KILLED: usize = 3;
-/// So much of a file is read at a time.
-const MOST_BYTES: u64 = 1 << 20;
+/// So many losses of a job go further in a second.
+const MOST_LOSSES_A_SECOND: NonZeroU32 = NonZeroU32::new(20).expect("it is not zero");
 
 /// An attempt that is followed.
 #[derive(Debug)]
@@ -49,15 +49,16 @@ pub(super) struct Watched {
 }
 
 /// What was reported so far.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Reported {
-    offset: u64,
-    rest: Vec<u8>,
+    tail: Tail,
+    thinner: Thinner,
+    speedometer: Speedometer,
     iterations: f64,
     saved: f64,
     speed: f64,
-    /// When which iteration was reached, since the size changed.
-    mark: Option<(Instant, f64)>,
+    /// Whether something was saved that was not yet passed on.
+    news: bool,
 }
 
 impl Watched {
@@ -80,8 +81,7 @@ impl Watched {
         let groups = (0..programs)
             .map(|i| options.confinement.groups(&launch::group_name(&held, i)).unwrap_or_default())
             .collect();
-        let reported =
-            Reported { iterations: held.iterations, saved: held.iterations, ..Reported::default() };
+        let reported = Reported::of(&held, &folder);
         Self {
             held,
             folder,
@@ -135,7 +135,7 @@ impl Watched {
         // Nobody knows yet how fast it is now; in proportion is a guess until it reports.
         let workers = |held: &Allocation| f64::from(held.workers().max(1));
         self.reported.speed *= workers(allocation) / workers(&self.held.allocation);
-        self.reported.mark = None;
+        self.reported.speedometer.start_anew();
         self.held.allocation = allocation.clone();
         self.resized = Some(allocation.clone());
     }
@@ -157,7 +157,7 @@ impl Watched {
     }
 
     /// Looks once. Says whether it is over.
-    fn look(&mut self, jobs: &std::path::Path, reporter: &Reporter) -> bool {
+    fn look(&mut self, jobs: &Path, reporter: &Reporter) -> bool {
         let (job, attempt) = (self.held.job.id, self.held.attempt);
         let keeper_lives = self.keeper_lives();
         // Looked at after the keeper: what it wrote before it ended is there.
@@ -175,8 +175,9 @@ impl Watched {
             let (iterations, speed) = (self.reported.iterations, self.reported.speed);
             reporter.tell(Event::Resized { job, attempt, allocation, iterations, speed });
         }
-        self.report(reporter);
-        if ended.is_none() && keeper_lives {
+        let over = ended.is_some() || !keeper_lives;
+        self.report(over, reporter);
+        if !over {
             return false;
         }
         if ended.is_none() {
@@ -205,7 +206,7 @@ impl Watched {
         }
     }
 
-    fn last_word(&self, ended: Option<&Ended>, jobs: &std::path::Path, reporter: &Reporter) -> Event {
+    fn last_word(&self, ended: Option<&Ended>, jobs: &Path, reporter: &Reporter) -> Event {
         let (job, attempt, iterations) = (self.held.job.id, self.held.attempt, self.reported.saved);
         let said = words(ended);
         reporter.say(job, attempt, said);
@@ -244,37 +245,40 @@ impl Watched {
     }
 
     /// How the attempts before this one ended, as far as they began.
-    fn earlier(&self, jobs: &std::path::Path) -> impl Iterator<Item = Option<Ended>> {
+    fn earlier(&self, jobs: &Path) -> impl Iterator<Item = Option<Ended>> {
         let (job, attempt) = (self.held.job.id, self.held.attempt);
         let folders = (1..attempt.0).map(move |n| Folder::of(jobs, job, trainyard_sched::model::Attempt(n)));
         let folders: Vec<Folder> = folders.filter(|folder| folder.running().is_some()).collect();
         folders.into_iter().map(|folder| folder.ended())
     }
 
-    /// Passes on what was reported since the last look.
-    fn report(&mut self, reporter: &Reporter) {
-        let lines = self.reported.read(&self.folder.progress());
-        let mut losses = Vec::new();
-        let mut news = false;
-        for line in lines {
-            let Ok(line) = serde_json::from_slice::<serde_json::Value>(&line) else { continue };
-            let number = |key: &str| line.get(key).and_then(serde_json::Value::as_f64);
-            if let Some(iteration) = number("iteration").or_else(|| number("step")) {
-                self.reported.iterations = iteration;
-                if let Some(loss) = number("loss") {
-                    losses.push(LossPoint { iteration, loss, accuracy: number("accuracy") });
-                }
-                news = true;
-            }
-            if let Some(saved) = number("saved") {
-                self.reported.saved = saved;
-                news = true;
-            }
-        }
-        if !news || !self.begun {
+    /// Passes on what was reported since the last look; all that is left if it is over.
+    fn report(&mut self, over: bool, reporter: &Reporter) {
+        let now = self.since.elapsed();
+        self.reported.read(now, over);
+        if !self.begun {
             return;
         }
-        self.reported.measure();
+        let thinner = &mut self.reported.thinner;
+        let reports = if over { thinner.finish() } else { thinner.drain(now) };
+        if reports.is_empty() && !(over && self.reported.news) {
+            return;
+        }
+        let mut losses = Vec::new();
+        for report in reports {
+            self.reported.iterations = report.iteration.unwrap_or(self.reported.iterations);
+            if report.loss.is_some() || report.accuracy.is_some() {
+                losses.push(LossPoint {
+                    iteration: self.reported.iterations,
+                    loss: report.loss.unwrap_or(f64::NAN),
+                    accuracy: report.accuracy,
+                });
+            }
+        }
+        if let Some(speed) = self.reported.speedometer.speed(now) {
+            self.reported.speed = speed;
+        }
+        self.reported.news = false;
         reporter.tell(Event::Progress {
             job: self.held.job.id,
             attempt: self.held.attempt,
@@ -303,34 +307,34 @@ fn words(ended: Option<&Ended>) -> String {
 }
 
 impl Reported {
-    /// Whole lines that were added to a file.
-    fn read(&mut self, path: &std::path::Path) -> Vec<Vec<u8>> {
-        let Ok(mut file) = File::open(path) else { return Vec::new() };
-        if file.seek(SeekFrom::Start(self.offset)).is_err() {
-            return Vec::new();
+    /// What a program begins with that goes on from so many iterations.
+    fn of(held: &Held, folder: &Folder) -> Self {
+        // What cannot be read as a form was refused when the job was submitted.
+        let form = held.work.progress.parse().unwrap_or(Form::JsonLines);
+        let path = if matches!(form, Form::Pattern(_)) { folder.output(0) } else { folder.progress() };
+        Self {
+            tail: Tail::new(path, form, held.iterations),
+            thinner: Thinner::new(MOST_LOSSES_A_SECOND),
+            speedometer: Speedometer::default(),
+            iterations: held.iterations,
+            saved: held.iterations,
+            speed: 0.0,
+            news: false,
         }
-        let mut new = Vec::new();
-        let Ok(count) = file.take(MOST_BYTES).read_to_end(&mut new) else { return Vec::new() };
-        self.offset += count as u64;
-        self.rest.extend(new);
-        let Some(last) = self.rest.iter().rposition(|byte| *byte == b'\n') else { return Vec::new() };
-        let whole: Vec<u8> = self.rest.drain(..=last).collect();
-        whole.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(<[u8]>::to_vec).collect()
     }
 
-    fn measure(&mut self) {
-        let now = Instant::now();
-        match self.mark {
-            Some((then, before)) if self.iterations > before => {
-                let seconds = now.duration_since(then).as_secs_f64();
-                if seconds > 0.05 {
-                    self.speed = (self.iterations - before) / seconds;
-                    if seconds > 2.0 {
-                        self.mark = Some((now, self.iterations));
-                    }
-                }
+    fn read(&mut self, now: Duration, over: bool) {
+        // A file that cannot be read now may be readable at the next look.
+        let reports = if over { self.tail.finish() } else { self.tail.poll() };
+        for report in reports.unwrap_or_default() {
+            if let Some(saved) = report.saved {
+                self.saved = saved;
+                self.news = true;
             }
-            _ => self.mark = Some((now, self.iterations)),
+            if let Some(iteration) = report.iteration {
+                self.speedometer.tell(iteration, now);
+            }
+            self.thinner.push(report);
         }
     }
 }

@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use nix::fcntl::OFlag;
+use rustix::fs::OFlags;
 
 use super::{Counts, Follower, Form, Report, Unclear};
 
@@ -121,7 +121,8 @@ impl Tail {
 
 /// Opens an ordinary file. A program may put anything in its place, and a pipe or a device must not hold the reader up.
 fn open(path: &Path) -> std::io::Result<File> {
-    let file = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)?;
+    let file =
+        OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path)?;
     if file.metadata()?.is_file() {
         Ok(file)
     } else {
@@ -134,7 +135,7 @@ mod tests {
     use std::fs;
     use std::io::Write;
 
-    use nix::sys::stat::Mode;
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
 
     use super::*;
 
@@ -195,7 +196,7 @@ mod tests {
     fn what_cannot_be_read_is_an_error_and_not_silence() {
         let folder = tempfile::tempdir().expect("a folder");
         let pipe = folder.path().join("pipe");
-        nix::unistd::mkfifo(&pipe, Mode::S_IRWXU).expect("a pipe");
+        mknodat(CWD, &pipe, FileType::Fifo, Mode::RWXU, 0).expect("a pipe");
         for path in [folder.path(), &pipe, Path::new("/dev/zero")] {
             let mut tail = Tail::new(path, Form::JsonLines, 0.0);
             assert!(tail.poll().is_err(), "{} is no file of lines", path.display());
