@@ -4,9 +4,11 @@ mod commands;
 mod config;
 mod experiment;
 mod failure;
+mod inquiry;
 mod render;
 mod reproduce;
 mod statistics;
+mod web;
 
 use std::process::ExitCode;
 

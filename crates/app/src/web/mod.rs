@@ -1,0 +1,39 @@
+//! The daemon as a web service: HTTP with JSON. It decides nothing; it asks the daemon and shows what it says.
+//!
+//! `server` listens, `office` is what requests share, `access` says who may do what, `problem` says what went wrong, `strict`
+//! and `parts` read what comes in, `job_request` is a job as it is asked for, `shown` is how jobs and nodes look. The other
+//! files have the requests by what they are about.
+
+mod access;
+mod asking;
+mod events;
+mod health;
+mod history;
+mod job_request;
+mod jobs;
+mod logs;
+mod nodes;
+mod office;
+mod parts;
+mod policy;
+mod pretend;
+mod problem;
+mod reference;
+mod routes;
+mod server;
+mod shown;
+mod strict;
+mod tokens;
+
+pub(crate) use access::{ADMIN_TOKEN, Access};
+pub(crate) use history::History;
+pub(crate) use job_request::JobRequest;
+pub(crate) use jobs::{JobPage, Submitted};
+pub(crate) use nodes::NodeList;
+pub(crate) use office::Office;
+pub(crate) use policy::PolicyShown;
+pub(crate) use pretend::Pretend;
+pub(crate) use problem::Problem;
+pub(crate) use server::{ADDRESS, Server, Tls};
+pub(crate) use shown::{JobShown, NodeShown};
+pub(crate) use strict::meant;
