@@ -15,8 +15,8 @@ use trainyard_sim::simulate::SetupError;
 use trainyard_sim::trace::{TraceError, WriteError};
 use trainyard_train::TrainError;
 
-use crate::commands::{ReplayError, WhyError};
-use crate::config::{ArgumentError, SweepFileError};
+use crate::commands::{ClientError, ReplayError, WhyError};
+use crate::config::{ArgumentError, ServiceError, SweepFileError};
 use crate::experiment::RecordingError;
 
 /// Why a command failed.
@@ -72,6 +72,25 @@ pub(crate) enum Failure {
     /// Nothing can be said about a job of a recorded run.
     #[error(transparent)]
     Why(#[from] WhyError),
+    /// Settings of the daemon make no sense.
+    #[error(transparent)]
+    Service(#[from] ServiceError),
+    /// A daemon did not do what was asked.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The daemon cannot begin.
+    #[error(transparent)]
+    Daemon(#[from] DaemonError),
+    /// Nobody can be served.
+    #[error(
+        "cannot serve at {address}; choose another address with --listen, such as 127.0.0.1:0 for any free port"
+    )]
+    Listen {
+        /// Where.
+        address: std::net::SocketAddr,
+        /// The cause.
+        source: std::io::Error,
+    },
     /// A file or folder refuses.
     #[error("cannot {act} {}; check the path, its permissions and the free space", .path.display())]
     File {
@@ -82,9 +101,6 @@ pub(crate) enum Failure {
         /// The cause.
         source: std::io::Error,
     },
-    /// The daemon cannot begin.
-    #[error(transparent)]
-    Daemon(#[from] DaemonError),
     /// The daemon refuses.
     #[error(transparent)]
     Refused(#[from] Refusal),
@@ -109,12 +125,18 @@ impl Failure {
     }
 
     /// The documented exit code.
-    pub(crate) const fn exit_code(&self) -> u8 {
+    pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::File { .. } | Self::Output(_) | Self::Threads { .. } | Self::Write(_) => 1,
+            Self::File { .. }
+            | Self::Output(_)
+            | Self::Threads { .. }
+            | Self::Write(_)
+            | Self::Listen { .. } => 1,
+            Self::Daemon(DaemonError::Folder { .. } | DaemonError::Taken { .. } | DaemonError::Store(_)) => 1,
             Self::Train(
                 TrainError::File { .. } | TrainError::Diverged { .. } | TrainError::Threads { .. },
             ) => 1,
+            Self::Client(error) => error.exit_code(),
             Self::Replay(error) => error.exit_code(),
             Self::Recording(error) => error.exit_code(),
             _ => 2,

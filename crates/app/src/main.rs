@@ -5,9 +5,11 @@ mod config;
 mod demo;
 mod experiment;
 mod failure;
+mod inquiry;
 mod render;
 mod reproduce;
 mod statistics;
+mod web;
 
 use std::process::ExitCode;
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use trainyard_sched::control::{Action, Batch, Core, Event, Outcome, Step};
 use trainyard_sched::decide::Verdict;
-use trainyard_sched::model::{Attempt, JobId, NodeId, NodeState, TenantId, Time};
+use trainyard_sched::model::{Attempt, Job, JobId, NodeId, NodeState, TenantId, Time};
 use trainyard_sched::view::{JobView, Phase};
 
 use crate::clock::Wall;
@@ -25,6 +25,8 @@ pub struct Card {
     pub name: Arc<str>,
     /// Whose it is.
     pub tenant: TenantId,
+    /// What it asked for.
+    pub asked: Arc<Job>,
     /// What it runs.
     pub work: Arc<Work>,
     /// What it is doing.
@@ -64,6 +66,8 @@ pub struct Card {
     pub curve: Curve,
     /// Why it runs or waits.
     pub verdict: Option<Verdict>,
+    /// Since when that has been of the same kind.
+    pub verdict_since: Time,
     /// Seconds without devices.
     pub waited_s: f64,
     /// Seconds with devices.
@@ -334,6 +338,7 @@ impl Card {
             job: job.id,
             name: Arc::clone(&job.name),
             tenant: job.tenant,
+            asked: Arc::clone(job),
             work,
             state: Standing::Waiting,
             submitted: view.served.arrived,
@@ -356,6 +361,7 @@ impl Card {
             loss: None,
             curve: Curve::default(),
             verdict: None,
+            verdict_since: view.served.arrived,
             waited_s: 0.0,
             executed_s: 0.0,
             preemptions: 0,
@@ -379,6 +385,10 @@ impl Card {
         self.gpus = view.held.gpu_milli() as f64 / 1e3;
         self.saved = view.done.saved;
         self.speed = view.done.speed;
+        let kind = |verdict: &Verdict| verdict.reason().kind();
+        if self.verdict.as_ref().map(kind) != Some(kind(&verdict)) {
+            self.verdict_since = at;
+        }
         self.verdict = Some(verdict);
         self.count(view, at);
     }

@@ -63,6 +63,8 @@ pub(crate) struct Desk {
     pub(crate) looks: Vec<Look>,
     pub(crate) said: Vec<(JobId, Attempt, String)>,
     pub(crate) cluster: Cluster,
+    /// When the messages of this step had been gathered.
+    pub(crate) gathered: Option<Instant>,
 }
 
 /// A job that has not ended.
@@ -222,6 +224,7 @@ impl Backend for Bridge {
             return None;
         }
         let messages = self.gather(until);
+        self.desk.borrow_mut().gathered = Some(Instant::now());
         self.last = self.clock.now().max(self.last);
         let (at, mut events) = (self.last, Vec::new());
         for message in messages {

@@ -153,6 +153,8 @@ pub struct Told {
     pub wall: Wall,
     /// What happened and was decided.
     pub record: Arc<Record>,
+    /// From when its messages had come until it was on disk.
+    pub took: Duration,
 }
 
 /// A daemon at work. Dropping it does not stop it; [`Daemon::leave`] does.
@@ -571,9 +573,10 @@ impl Log for Writer {
         for (job, _) in &step.ended {
             desk.jobs.remove(job);
         }
+        let took = desk.gathered.map(|gathered| gathered.elapsed()).unwrap_or_default();
         drop(desk);
         self.answer(step);
-        (self.follower)(&Told { number, wall, record: Arc::new(record) });
+        (self.follower)(&Told { number, wall, record: Arc::new(record), took });
         self.touched = Some(Touched::by(batch, step));
     }
 

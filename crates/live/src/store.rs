@@ -164,8 +164,17 @@ impl Store {
         }
         let mut contents = at.read(&connection)?;
         contents.kept = None;
-        contents.tail = at.records(&connection, 0)?;
+        contents.tail = at.records(&connection, 0, usize::MAX)?;
         Ok(contents)
+    }
+
+    /// Reads up to `most` records after the one of this number from a journal that may be in use, with their numbers.
+    pub fn read_after(path: &Path, after: u64, most: usize) -> Result<Vec<(u64, Record, Wall)>, StoreError> {
+        let at = Sayer { path };
+        let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY;
+        let connection = at.say("open", Connection::open_with_flags(path, flags))?;
+        let records = at.records(&connection, after, most)?;
+        Ok((after + 1..).zip(records).map(|(number, (record, wall))| (number, record, wall)).collect())
     }
 
     /// Writes down a step. When this returns it is on disk.
@@ -263,10 +272,12 @@ impl Sayer<'_> {
             return Err(StoreError::Version { path: self.path.to_owned(), found: i64::from(head.version) });
         }
         let (after, kept) = self.kept(connection)?;
-        let tail = self.records(connection, after)?;
+        let tail = self.records(connection, after, usize::MAX)?;
         let last = match tail.last() {
             Some((record, wall)) => Some((record.at, *wall)),
-            None => self.records(connection, after.saturating_sub(1))?.last().map(|(r, w)| (r.at, *w)),
+            None => {
+                self.records(connection, after.saturating_sub(1), usize::MAX)?.last().map(|(r, w)| (r.at, *w))
+            }
         };
         Ok(Contents {
             head,
@@ -298,14 +309,20 @@ impl Sayer<'_> {
         }
     }
 
-    fn records(&self, connection: &Connection, after: u64) -> Result<Vec<(Record, Wall)>, StoreError> {
+    fn records(
+        &self,
+        connection: &Connection,
+        after: u64,
+        most: usize,
+    ) -> Result<Vec<(Record, Wall)>, StoreError> {
         let mut query = self.say(
             "read",
             connection.prepare(
-                "SELECT number, wall_us, body, checksum FROM records WHERE number > ?1 ORDER BY number",
+                "SELECT number, wall_us, body, checksum FROM records WHERE number > ?1 ORDER BY number LIMIT ?2",
             ),
         )?;
-        let mut rows = self.say("read", query.query([after as i64]))?;
+        let mut rows =
+            self.say("read", query.query([after as i64, i64::try_from(most).unwrap_or(i64::MAX)]))?;
         let mut all = Vec::new();
         while let Some(row) = self.say("read", rows.next())? {
             let read = || -> rusqlite::Result<(i64, i64, String, i64)> {

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use serde::Serialize;
 use trainyard_live::local::Confinement;
 use trainyard_sched::model::Seed;
 

@@ -1,5 +1,6 @@
 //! The commands: each parses, calls and renders, and nothing more.
 
+mod client;
 mod cluster;
 mod compare;
 mod curve;
@@ -11,6 +12,7 @@ mod policies;
 mod replay;
 mod reproduce;
 mod run;
+mod serve;
 mod sweep;
 mod trace;
 mod train_job;
@@ -24,6 +26,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use serde::Serialize;
 
 use crate::failure::Failure;
+pub(crate) use client::ClientError;
 pub(crate) use cluster::{CapacityInspection, ClusterInspection};
 pub(crate) use inspection::{Counts, Inspection};
 pub(crate) use replay::ReplayError;
@@ -92,9 +95,24 @@ enum Command {
     Cluster(cluster::ClusterCommand),
     /// Decide a recorded run anew and tell whether all is as it was.
     Replay(replay::ReplayArguments),
-    /// Say why a job of a recorded run waits, who is ahead, and when it will start.
+    /// Say why a job of a live cluster or a recorded run waits, who is ahead, and when it will start.
     #[command(after_help = EXIT_CODES)]
     Why(why::WhyArguments),
+    /// Schedule a live cluster: take jobs over HTTP, run them, and say why they wait.
+    #[command(after_help = EXIT_CODES)]
+    Serve(Box<serve::ServeArguments>),
+    /// Ask the daemon to run a job.
+    #[command(after_help = EXIT_CODES)]
+    Submit(Box<client::SubmitArguments>),
+    /// List the jobs of the daemon.
+    Jobs(client::JobsArguments),
+    /// Show one job of the daemon.
+    Job(client::JobArguments),
+    /// Take jobs back.
+    Cancel(client::CancelArguments),
+    /// Look at the settings of `serve` without starting anything.
+    #[command(subcommand)]
+    Config(serve::ConfigCommand),
     /// Train a model, as the jobs of a live cluster do; or list what can be trained.
     #[command(name = "train-job", after_help = train_job::EXAMPLES)]
     TrainJob(train_job::TrainJobArguments),
@@ -148,6 +166,12 @@ pub(crate) fn perform(arguments: Arguments) -> Result<Ending, Failure> {
         Some(Command::Cluster(command)) => cluster::perform(&command, output),
         Some(Command::Replay(given)) => replay::perform(&given, output),
         Some(Command::Why(given)) => why::perform(&given, output),
+        Some(Command::Serve(given)) => serve::perform(&given),
+        Some(Command::Submit(given)) => client::submit(&given, output),
+        Some(Command::Jobs(given)) => client::jobs(&given, output),
+        Some(Command::Job(given)) => client::job(&given, output),
+        Some(Command::Cancel(given)) => client::cancel(&given, output),
+        Some(Command::Config(command)) => serve::config(&command, output),
         Some(Command::TrainJob(given)) => train_job::perform(&given, output),
         Some(Command::Demo(given)) => demo::perform(&given, output),
         Some(Command::Keep(given)) => keep::perform(&given),

@@ -1,23 +1,23 @@
 //! `why`: why a job of a recorded run waits at a moment, and until when. The run is told again up to that moment;
 //! the answer is worked out from what was believed then.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 
 use clap::Args;
-use rayon::prelude::*;
 use trainyard_sched::control::{Action, Batch, Core, Event, Moment, Outcome, Record, Settings};
-use trainyard_sched::decide::{Policy, Verdict};
+use trainyard_sched::decide::Verdict;
 use trainyard_sched::model::{JobId, Span, Time};
 use trainyard_sched::policies;
-use trainyard_sched::why::why_waits;
-use trainyard_sim::forecast::{Forecast, Outlook, Past};
+use trainyard_sim::forecast::Past;
 
+use super::client::{Place, ask_why};
 use super::{Ending, Output, print};
 use crate::config::span;
 use crate::experiment::Recording;
 use crate::failure::Failure;
-use crate::render::{Answer, Called, Outlooked, Said, Stands, WHY_SCHEMA, node_name, why_text};
+use crate::inquiry::Inquiry;
+use crate::render::{Answer, Called, why_text};
 
 /// Names that are shown when one is not known.
 const MOST_NAMES: usize = 3;
@@ -33,6 +33,11 @@ pub(crate) enum WhyError {
         /// The most similar names.
         hint: String,
     },
+    /// A moment of no run.
+    #[error(
+        "--at speaks of a moment of a recorded run; name its folder too: trainyard why RUN JOB --at TIME"
+    )]
+    NoRun,
     /// The moment is not in the run.
     #[error("--at {at}: the run goes from 0s to {end}; ask about a moment in between")]
     Outside {
@@ -46,17 +51,35 @@ pub(crate) enum WhyError {
 /// What `why` is told.
 #[derive(Args, Debug)]
 pub(super) struct WhyArguments {
-    /// The folder that `trainyard run` left, with its journal.
-    run: PathBuf,
-    /// The job: its name in the trace, or its number in jobs.csv.
-    job: String,
+    /// The folder that `trainyard run` left, with its journal; without it the daemon is asked.
+    #[arg(value_name = "RUN")]
+    run_or_job: String,
+    /// The job: its name, or its number.
+    job: Option<String>,
     /// The moment, as time since the run began [default: the last at which the job waited].
     #[arg(long, value_name = "TIME", value_parser = span)]
+    at: Option<Span>,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// A question about a recorded run.
+struct Recorded<'a> {
+    run: &'a Path,
+    job: &'a str,
     at: Option<Span>,
 }
 
 /// Answers.
 pub(super) fn perform(given: &WhyArguments, output: Output) -> Result<Ending, Failure> {
+    match (&given.job, given.at) {
+        (Some(job), at) => answer(&Recorded { run: Path::new(&given.run_or_job), job, at }, output),
+        (None, None) => ask_why(&given.place, &given.run_or_job, output),
+        (None, Some(_)) => Err(WhyError::NoRun.into()),
+    }
+}
+
+fn answer(given: &Recorded<'_>, output: Output) -> Result<Ending, Failure> {
     let life = Life::of(given)?;
     let end = life.run_ends;
     let at = given.at.map_or_else(|| life.usual_moment(), |at| Time::ZERO + at);
@@ -64,7 +87,7 @@ pub(super) fn perform(given: &WhyArguments, output: Output) -> Result<Ending, Fa
         return Err(WhyError::Outside { at: at.since(Time::ZERO), end: end.since(Time::ZERO) }.into());
     }
     let retold = Retold::until(given, life.job, at)?;
-    let answer = retold.answer(&life, at, given.at.is_none());
+    let answer = retold.answer(&life, given.at.is_none());
     print(output, &answer, why_text)?;
     Ok(Ending::Done)
 }
@@ -88,8 +111,8 @@ struct Life {
 
 impl Life {
     /// Reads the journal to its end for one job.
-    fn of(given: &WhyArguments) -> Result<Self, Failure> {
-        let mut run = Recording::open(&given.run)?;
+    fn of(given: &Recorded<'_>) -> Result<Self, Failure> {
+        let mut run = Recording::open(given.run)?;
         let number = given.job.parse().ok().map(JobId);
         let (mut by_name, mut by_number): (Option<Self>, Option<Self>) = (None, None);
         let mut names: Vec<Arc<str>> = Vec::new();
@@ -111,9 +134,10 @@ impl Life {
             }
             last = record.at;
         }
-        let life = by_name
-            .or(by_number)
-            .ok_or_else(|| WhyError::NoSuchJob { name: given.job.clone(), hint: hint(&given.job, &names) })?;
+        let life = by_name.or(by_number).ok_or_else(|| WhyError::NoSuchJob {
+            name: given.job.to_owned(),
+            hint: hint(given.job, &names),
+        })?;
         let end = run.settings.ended.at_us.max(last);
         let waits_still = life.ended.is_none() && !life.holds;
         Ok(Self {
@@ -214,8 +238,8 @@ struct Retold {
 }
 
 impl Retold {
-    fn until(given: &WhyArguments, job: JobId, at: Time) -> Result<Self, Failure> {
-        let mut run = Recording::open(&given.run)?;
+    fn until(given: &Recorded<'_>, job: JobId, at: Time) -> Result<Self, Failure> {
+        let mut run = Recording::open(given.run)?;
         let head = run.head.clone();
         let policy = policies::build(&head.policy, &head.parameters)?;
         let settings = Settings { seed: head.seed, abilities: head.abilities, strict: false };
@@ -237,92 +261,27 @@ impl Retold {
         }
         let jobs = past.arrivals().iter().map(|job| Arc::clone(&job.name)).collect();
         let policy = (head.policy, head.parameters);
-        Ok(Self { moment: core.moment(at), past, policy, verdict, names: Called { jobs, tenants } })
+        Ok(Self { moment: core.moment(at), past, policy, verdict, names: Called::new(jobs, tenants) })
     }
 
-    fn make(&self) -> Box<dyn Policy> {
-        policies::build(&self.policy.0, &self.policy.1).expect("it was built before")
-    }
-
-    fn answer(&self, life: &Life, at: Time, is_usual: bool) -> Answer {
-        let waits = why_waits(&self.moment, &|| self.make(), life.job);
-        let since = |kind: &str| {
-            let (verdict, since) = self.verdict;
-            verdict.filter(|verdict| verdict.reason().kind() == kind).map(|_| since)
-        };
-        let said = waits.iter().flat_map(|waits| &waits.reasons).map(|reason| Said {
-            reason: *reason,
-            since: since(reason.kind()),
-            sentence: reason.told(&self.names),
-            remedy: reason.remedy(),
-        });
-        Answer {
-            schema: WHY_SCHEMA,
-            policy: self.policy.0.clone(),
+    fn answer(&self, life: &Life, is_usual: bool) -> Answer {
+        let make = || policies::build(&self.policy.0, &self.policy.1).expect("it was built before");
+        let inquiry = Inquiry {
+            moment: &self.moment,
+            past: &self.past,
+            policy: &self.policy.0,
+            make: &make,
+            names: self.names.clone(),
             job: life.job,
             name: Arc::clone(&life.name),
-            tenant: self.tenant(life.job),
-            gpus: self
-                .past
-                .arrivals()
-                .get(life.job.index())
-                .map(|job| job.shape.minimum().gpu_milli as f64 / 1e3),
-            at,
-            is_last_wait: is_usual && waits.is_some(),
+            arrived: life.arrived,
+            started: life.started,
+            ended: life.ended,
+            verdict: self.verdict,
+            is_usual,
             run_ends: life.run_ends,
-            state: self.stands(life, at),
-            reasons: said.collect(),
-            forecast: waits.as_ref().map(|_| self.forecast(life.job)),
-            names: self.names.clone(),
-            waits,
-        }
-    }
-
-    fn tenant(&self, job: JobId) -> Option<Arc<str>> {
-        let tenant = self.past.arrivals().get(job.index())?.tenant;
-        self.moment.state.tenants().get(tenant).map(|tenant| Arc::clone(&tenant.name))
-    }
-
-    fn stands(&self, life: &Life, at: Time) -> Stands {
-        if life.arrived > at {
-            return Stands::NotArrived { arrives: life.arrived };
-        }
-        let Some(view) = self.moment.state.job(life.job) else {
-            let (ended, outcome) = life.ended.unwrap_or((at, Outcome::Withdrawn));
-            return Stands::Ended { ended, outcome, arrived: life.arrived, started: life.started };
+            sees_only: None,
         };
-        let (arrived, attempts, waited) = (life.arrived, view.attempt.0, view.waited(at));
-        if view.held.is_none() {
-            return Stands::Waits { arrived, since: view.served.changed, waited, attempts };
-        }
-        let (nodes, cluster) = (view.held.nodes(), self.moment.state.cluster());
-        Stands::Runs {
-            arrived,
-            since: view.served.changed,
-            phase: view.phase,
-            node_names: nodes.iter().map(|node| node_name(cluster.node(*node))).collect(),
-            nodes: nodes.iter().map(|node| node.0).collect(),
-            gpus: view.held.gpu_milli() as f64 / 1e3,
-            waited,
-            attempts,
-            left: view.declared_remaining(at),
-            verdict: self.moment.state.verdict(life.job),
-        }
-    }
-
-    /// Looks at as many futures as the question deserves, side by side. Each depends on its number only.
-    fn forecast(&self, job: JobId) -> Outlooked {
-        let forecast = Forecast::new(&self.moment, &self.past, job);
-        let mut seen: Vec<Outlook> = Vec::new();
-        loop {
-            let next = forecast.next_futures(&seen);
-            if next.is_empty() {
-                break;
-            }
-            let more: Vec<Outlook> =
-                next.into_par_iter().map(|number| forecast.one_future(self.make(), number)).collect();
-            seen.extend(more);
-        }
-        Outlooked { estimate: forecast.estimate(&seen), learnt_from: forecast.ends() as u64 }
+        inquiry.answer()
     }
 }

@@ -32,6 +32,11 @@ impl PolicyChoice {
         self.entry.name
     }
 
+    /// The parameters that were given.
+    pub(crate) fn given(&self) -> &toml::Table {
+        &self.given
+    }
+
     /// A new instance.
     pub(crate) fn build(&self) -> Result<Box<dyn Policy>, ParameterError> {
         (self.entry.build)(&self.given)

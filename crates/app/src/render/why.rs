@@ -96,20 +96,49 @@ pub(crate) struct Outlooked {
     pub(crate) learnt_from: u64,
 }
 
+/// What the jobs and tenants are called that somebody may not see.
+pub(crate) const OTHERS: &str = "another tenant";
+
 /// What jobs and tenants are called, by number.
 #[derive(Clone, Default)]
 pub(crate) struct Called {
-    pub(crate) jobs: Vec<Arc<str>>,
-    pub(crate) tenants: Vec<Arc<str>>,
+    jobs: Vec<Arc<str>>,
+    tenants: Vec<Arc<str>>,
+    /// Whether who is not named here is somebody else's.
+    is_part: bool,
+}
+
+impl Called {
+    /// All names there are.
+    pub(crate) fn new(jobs: Vec<Arc<str>>, tenants: Vec<Arc<str>>) -> Self {
+        Self { jobs, tenants, is_part: false }
+    }
+
+    /// Some names; the others are empty and are not to be told.
+    pub(crate) fn part(jobs: Vec<Arc<str>>, tenants: Vec<Arc<str>>) -> Self {
+        Self { jobs, tenants, is_part: true }
+    }
+
+    fn called(&self, of: &[Arc<str>], index: usize) -> Option<Arc<str>> {
+        of.get(index).filter(|name| !self.is_part || !name.is_empty()).cloned()
+    }
 }
 
 impl Names for Called {
     fn job(&self, id: JobId) -> String {
-        self.jobs.get(id.index()).map_or_else(|| id.to_string(), |name| format!("job {name}"))
+        match self.called(&self.jobs, id.index()) {
+            Some(name) => format!("job {name}"),
+            None if self.is_part => format!("a job of {OTHERS}"),
+            None => id.to_string(),
+        }
     }
 
     fn tenant(&self, id: TenantId) -> String {
-        self.tenants.get(id.index()).map_or_else(|| id.to_string(), |name| format!("tenant {name}"))
+        match self.called(&self.tenants, id.index()) {
+            Some(name) => format!("tenant {name}"),
+            None if self.is_part => OTHERS.to_owned(),
+            None => id.to_string(),
+        }
     }
 }
 

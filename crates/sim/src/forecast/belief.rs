@@ -75,6 +75,13 @@ impl Past {
         }
     }
 
+    /// A past that somebody else has kept: who arrived, the earliest first, and of those who have come to their end by
+    /// themselves for how many seconds they would have run on their smallest gang.
+    pub fn kept(arrivals: Vec<Arc<Job>>, ended: impl IntoIterator<Item = (Arc<Job>, f64)>) -> Self {
+        let ended = ended.into_iter().map(|(job, worked_s)| Ended { job, worked_s }).collect();
+        Self { arrivals, ended }
+    }
+
     /// All jobs that have arrived, the earliest first.
     pub fn arrivals(&self) -> &[Arc<Job>] {
         &self.arrivals

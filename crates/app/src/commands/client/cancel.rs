@@ -1,0 +1,28 @@
+//! `cancel`: takes jobs back.
+
+use clap::Args;
+
+use super::connection::{Place, escaped};
+use super::jobs::jobs_text;
+use crate::commands::{Ending, Output, print};
+use crate::failure::Failure;
+use crate::web::JobShown;
+
+/// What `cancel` is told.
+#[derive(Args, Debug)]
+pub(crate) struct CancelArguments {
+    /// Their numbers or names.
+    #[arg(required = true)]
+    jobs: Vec<String>,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// Takes them back, one after another.
+pub(crate) fn cancel(given: &CancelArguments, output: Output) -> Result<Ending, Failure> {
+    let connection = given.place.connect()?;
+    let one = |job: &String| connection.delete::<JobShown>(&format!("/v1/jobs/{}", escaped(job)));
+    let all: Vec<JobShown> = given.jobs.iter().map(one).collect::<Result<_, _>>()?;
+    print(output, &all, |all| jobs_text(all))?;
+    Ok(Ending::Done)
+}

@@ -1,0 +1,159 @@
+//! `jobs` and `job`: what is there, and one of them.
+
+use std::fmt::Write as _;
+
+use clap::Args;
+use trainyard_sched::model::Span;
+
+use super::connection::{Place, escaped};
+use crate::commands::{Ending, Output, print};
+use crate::failure::Failure;
+use crate::render::{Align, plain_table};
+use crate::web::{JobPage, JobShown};
+
+/// So many are asked for at one time.
+const PAGE: usize = 1000;
+
+/// What `jobs` is told.
+#[derive(Args, Debug)]
+pub(crate) struct JobsArguments {
+    /// Only those in this state: waiting, starting, running, stopping, ended, or active, which is all but ended.
+    #[arg(long)]
+    state: Option<String>,
+    /// Only those of this tenant.
+    #[arg(long)]
+    tenant: Option<String>,
+    /// Only those of this name.
+    #[arg(long)]
+    name: Option<String>,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// What `job` is told.
+#[derive(Args, Debug)]
+pub(crate) struct JobArguments {
+    /// Its number or name.
+    job: String,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// Lists jobs, page by page until all are there.
+pub(crate) fn jobs(given: &JobsArguments, output: Output) -> Result<Ending, Failure> {
+    let connection = given.place.connect()?;
+    let mut query = format!("limit={PAGE}");
+    for (key, value) in [("state", &given.state), ("tenant", &given.tenant), ("name", &given.name)] {
+        if let Some(value) = value {
+            let _ = write!(query, "&{key}={}", escaped(value));
+        }
+    }
+    let mut all: Vec<JobShown> = Vec::new();
+    let mut after = String::new();
+    loop {
+        let page: JobPage = connection.get(&format!("/v1/jobs?{query}{after}"))?;
+        all.extend(page.jobs);
+        let Some(next) = page.next else { break };
+        after = format!("&after={next}");
+    }
+    print(output, &all, |all| jobs_text(all))?;
+    Ok(Ending::Done)
+}
+
+/// Jobs as a table.
+pub(crate) fn jobs_text(all: &[JobShown]) -> String {
+    if all.is_empty() {
+        return "no jobs".to_owned();
+    }
+    let headers = [
+        ("job", Align::Right),
+        ("name", Align::Left),
+        ("tenant", Align::Left),
+        ("state", Align::Left),
+        ("workers", Align::Right),
+        ("nodes", Align::Left),
+        ("iterations", Align::Right),
+        ("loss", Align::Right),
+        ("waited", Align::Right),
+        ("ran", Align::Right),
+        ("because", Align::Left),
+    ];
+    let rows = all.iter().map(|job| {
+        let of = job.of_iterations.map_or_else(String::new, |of| format!(" of {of}"));
+        vec![
+            job.id.to_string(),
+            job.name.clone(),
+            job.tenant.clone(),
+            job.outcome.clone().unwrap_or_else(|| job.state.clone()),
+            if job.workers == 0 { "-".to_owned() } else { job.workers.to_string() },
+            if job.nodes.is_empty() { "-".to_owned() } else { job.nodes.join(",") },
+            format!("{:.0}{of}", job.iterations),
+            job.loss.map_or_else(|| "-".to_owned(), |loss| format!("{loss:.4}")),
+            length(job.waited_s),
+            length(job.executed_s),
+            job.reason.clone().or_else(|| job.said.clone()).unwrap_or_else(|| "-".to_owned()),
+        ]
+    });
+    plain_table(&headers, rows.collect())
+}
+
+/// Whole seconds are enough for people.
+fn length(seconds: f64) -> String {
+    Span::from_secs(seconds.round() as u64).to_string()
+}
+
+/// Shows one job.
+pub(crate) fn job(given: &JobArguments, output: Output) -> Result<Ending, Failure> {
+    let job: JobShown = given.place.connect()?.get(&format!("/v1/jobs/{}", escaped(&given.job)))?;
+    print(output, &job, job_text)?;
+    Ok(Ending::Done)
+}
+
+/// One job, a line for each thing that is known of it.
+pub(crate) fn job_text(job: &JobShown) -> String {
+    let mut text = format!("job {} ({}) of {}: {}", job.id, job.name, job.tenant, job.state);
+    if let Some(outcome) = &job.outcome {
+        let _ = write!(text, ", {outcome}");
+    }
+    text.push('\n');
+    let mut line = |label: &str, words: String| {
+        let _ = writeln!(text, "  {label:<10} {words}");
+    };
+    line("command", job.command.join(" "));
+    let range = if job.workers_min == job.workers_max {
+        job.workers_min.to_string()
+    } else {
+        format!("{} to {}", job.workers_min, job.workers_max)
+    };
+    line(
+        "asks for",
+        format!("{range} workers, each {} CPUs, {} GPUs, {} bytes", job.cpus, job.gpus, job.memory_bytes),
+    );
+    if job.workers > 0 {
+        line("holds", format!("{} workers on {}", job.workers, job.nodes.join(", ")));
+    }
+    if let Some(because) = &job.because {
+        line("because", because.clone());
+    }
+    line("submitted", job.submitted.clone());
+    if let Some(started) = &job.started {
+        line("started", format!("{started}, attempt {}", job.attempt));
+    }
+    if let Some(ended) = &job.ended {
+        line("ended", ended.clone());
+    }
+    line("time", format!("waited {}, ran {}", length(job.waited_s), length(job.executed_s)));
+    let of = job.of_iterations.map_or_else(String::new, |of| format!(" of {of}"));
+    let loss = job.loss.map_or_else(String::new, |loss| format!(", loss {loss}"));
+    let done = format!(
+        "{}{of} iterations, {} saved, {:.2} a second{loss}",
+        job.iterations, job.saved, job.iterations_per_s
+    );
+    line("progress", done);
+    let (preempted, moved, failed) = (job.preemptions, job.moves, job.failures);
+    line("disturbed", format!("preempted {preempted} times, moved {moved}, lost {failed}"));
+    if let Some(said) = &job.said {
+        line("said", said.clone());
+    }
+    text
+}

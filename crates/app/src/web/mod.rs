@@ -1,0 +1,34 @@
+//! The daemon as a web service: HTTP with JSON. It decides nothing; it asks the daemon and shows what it says.
+//!
+//! `server` listens, `office` is what requests share, `access` says who may do what, `problem` says what went wrong, `strict`
+//! and `parts` read what comes in, `job_request` is a job as it is asked for, `shown` is how jobs and nodes look. The other
+//! files have the requests by what they are about.
+
+mod access;
+mod asking;
+mod events;
+mod health;
+mod history;
+mod job_request;
+mod jobs;
+mod logs;
+mod nodes;
+mod office;
+mod parts;
+mod policy;
+mod problem;
+mod reference;
+mod routes;
+mod server;
+mod shown;
+mod strict;
+mod tokens;
+
+pub(crate) use access::{ADMIN_TOKEN, Access};
+pub(crate) use history::History;
+pub(crate) use jobs::{JobPage, Submitted};
+pub(crate) use office::Office;
+pub(crate) use problem::Problem;
+pub(crate) use server::{ADDRESS, Server, Tls};
+pub(crate) use shown::JobShown;
+pub(crate) use strict::meant;

@@ -1,0 +1,246 @@
+//! Jobs and nodes as the API shows them. Times are RFC 3339 on the wall; lengths of time are seconds.
+
+use serde::{Deserialize, Serialize};
+use trainyard_live::board::{Board, Card, NodeCard, Standing};
+use trainyard_live::clock::Wall;
+use trainyard_sched::model::{NodeState, Time, UNLIMITED};
+use utoipa::ToSchema;
+
+use super::access::Caller;
+use super::office::Office;
+use crate::render::Called;
+
+/// One job.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub(crate) struct JobShown {
+    /// Its number.
+    pub(crate) id: u32,
+    /// What it is called.
+    pub(crate) name: String,
+    /// Whose it is.
+    pub(crate) tenant: String,
+    /// `waiting`, `starting`, `running`, `stopping` or `ended`.
+    pub(crate) state: String,
+    /// How it ended: `completed`, `failed`, `withdrawn` and so on.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) outcome: Option<String>,
+    /// The policy's reason for letting it run or wait, as a word.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) reason: Option<String>,
+    /// The same as a sentence.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) because: Option<String>,
+    /// When it was submitted.
+    pub(crate) submitted: String,
+    /// When it first held anything.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) started: Option<String>,
+    /// When it ended.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) ended: Option<String>,
+    /// The program and its arguments.
+    pub(crate) command: Vec<String>,
+    /// CPU cores of one worker.
+    pub(crate) cpus: f64,
+    /// GPUs of one worker.
+    pub(crate) gpus: f64,
+    /// Main memory of one worker in bytes.
+    pub(crate) memory_bytes: u64,
+    /// With fewer workers it cannot run.
+    pub(crate) workers_min: u32,
+    /// More are of no use.
+    pub(crate) workers_max: u32,
+    /// Workers that it has.
+    pub(crate) workers: u32,
+    /// GPUs that it holds.
+    pub(crate) gpus_held: f64,
+    /// Nodes where it holds something.
+    pub(crate) nodes: Vec<String>,
+    /// The number of its latest start.
+    pub(crate) attempt: u32,
+    /// Iterations, as reported last.
+    pub(crate) iterations: f64,
+    /// Iterations that are saved.
+    pub(crate) saved: f64,
+    /// Iterations that were declared.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) of_iterations: Option<f64>,
+    /// Iterations a second.
+    pub(crate) iterations_per_s: f64,
+    /// The latest loss.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) loss: Option<f64>,
+    /// Seconds without devices.
+    pub(crate) waited_s: f64,
+    /// Seconds with devices.
+    pub(crate) executed_s: f64,
+    /// How often it was stopped against its will.
+    pub(crate) preemptions: u32,
+    /// How often it went on elsewhere or with another size.
+    pub(crate) moves: u32,
+    /// How often it was lost to a failure.
+    pub(crate) failures: u32,
+    /// What its cluster said of it last, such as an exit code.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) said: Option<String>,
+}
+
+/// One node.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub(crate) struct NodeShown {
+    /// Its name.
+    pub(crate) name: String,
+    /// `up`, `draining` or `down`.
+    pub(crate) state: String,
+    /// The type of its GPUs.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) gpu_type: Option<String>,
+    /// Its GPUs.
+    pub(crate) gpus: f64,
+    /// Those in use.
+    pub(crate) gpus_used: f64,
+    /// Its CPU cores, where they are tracked.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) cpus: Option<f64>,
+    /// Those in use.
+    pub(crate) cpus_used: f64,
+    /// The jobs there that the one who asks may see.
+    pub(crate) jobs: Vec<u32>,
+}
+
+/// What turns times of the run into times on the wall: where both were at the latest step.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Walls {
+    at: Time,
+    wall: Wall,
+    now: Time,
+}
+
+impl Walls {
+    /// As of now.
+    pub(crate) fn of(board: &Board) -> Self {
+        let since = Wall::now().0.saturating_sub(board.wall.0);
+        Self { at: board.at, wall: board.wall, now: Time(board.at.0 + since) }
+    }
+
+    /// The time on the wall.
+    pub(crate) fn wall(&self, at: Time) -> Wall {
+        Wall((self.wall.0 + at.0).saturating_sub(self.at.0))
+    }
+
+    /// The same in words.
+    pub(crate) fn text(&self, at: Time) -> String {
+        wall_text(self.wall(at))
+    }
+}
+
+/// A time on the wall by RFC 3339, to the millisecond.
+pub(crate) fn wall_text(wall: Wall) -> String {
+    let stamp = i64::try_from(wall.0).ok().and_then(|us| jiff::Timestamp::from_microsecond(us).ok());
+    stamp.map_or_else(|| "unknown".to_owned(), |stamp| format!("{stamp:.3}"))
+}
+
+/// The word that a value without data has in JSON.
+pub(crate) fn word(value: &impl Serialize) -> String {
+    let value = serde_json::to_value(value).unwrap_or_default();
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+/// What jobs and tenants are called, as far as the one who asks may know.
+pub(crate) fn called(office: &Office, board: &Board, caller: &Caller) -> Called {
+    let most = board.jobs.keys().next_back().map_or(0, |last| last.index() + 1);
+    let mut jobs = vec!["".into(); most];
+    for card in board.jobs.values().filter(|card| caller.sees(card.tenant)) {
+        jobs[card.job.index()] = std::sync::Arc::clone(&card.name);
+    }
+    let tenants = office.handle.tenants().iter();
+    let name = |seen, name: &std::sync::Arc<str>| if seen { std::sync::Arc::clone(name) } else { "".into() };
+    let tenants = tenants.map(|(id, tenant)| name(caller.sees(id), &tenant.name)).collect();
+    match caller.sees_only() {
+        Some(_) => Called::part(jobs, tenants),
+        None => Called::new(jobs, tenants),
+    }
+}
+
+impl JobShown {
+    /// The job of a card.
+    pub(crate) fn of(card: &Card, board: &Board, names: &Called, walls: &Walls) -> Self {
+        let worker = card.asked.shape.data_parallel().map(|shape| shape.worker).unwrap_or_default();
+        let count = |milli: u64| if milli == UNLIMITED { 0.0 } else { milli as f64 / 1e3 };
+        let tenant = board.tenants.get(card.tenant.index()).map_or_else(String::new, ToString::to_string);
+        let reason = card.verdict.as_ref().map(|verdict| verdict.reason());
+        let age_s = walls.now.since(card.submitted).as_secs_f64();
+        let open_s = (age_s - card.waited_s - card.executed_s).max(0.0);
+        let (waits, runs) = match card.state {
+            Standing::Ended => (0.0, 0.0),
+            Standing::Waiting => (open_s, 0.0),
+            Standing::Starting | Standing::Running | Standing::Stopping => (0.0, open_s),
+        };
+        Self {
+            id: card.job.0,
+            name: card.name.to_string(),
+            tenant,
+            state: word(&card.state),
+            outcome: card.outcome.as_ref().map(word),
+            reason: reason.map(|reason| reason.kind().to_owned()),
+            because: reason.map(|reason| reason.told(names)),
+            submitted: wall_text(card.submitted_wall),
+            started: card.started.map(|at| walls.text(at)),
+            ended: card.ended.map(|at| walls.text(at)),
+            command: card.work.command.clone(),
+            cpus: count(worker.cpu_milli),
+            gpus: count(worker.gpu_milli),
+            memory_bytes: worker.memory_bytes,
+            workers_min: card.may_have.0,
+            workers_max: card.may_have.1,
+            workers: card.workers,
+            gpus_held: card.gpus,
+            nodes: card.nodes.iter().map(ToString::to_string).collect(),
+            attempt: card.attempt,
+            iterations: finite(card.iterations),
+            saved: finite(card.saved),
+            of_iterations: card.of_iterations,
+            iterations_per_s: finite(card.speed),
+            loss: card.loss.filter(|loss| loss.is_finite()),
+            waited_s: card.waited_s + waits,
+            executed_s: card.executed_s + runs,
+            preemptions: card.preemptions,
+            moves: card.moves,
+            failures: card.failures,
+            said: card.said.as_ref().map(ToString::to_string),
+        }
+    }
+}
+
+/// JSON has no other numbers.
+fn finite(value: f64) -> f64 {
+    if value.is_finite() { value } else { 0.0 }
+}
+
+impl NodeShown {
+    /// The node of a card.
+    pub(crate) fn of(card: &NodeCard, board: &Board, caller: &Caller) -> Self {
+        let visible = |job: &&trainyard_sched::model::JobId| {
+            board.jobs.get(job).is_some_and(|card| caller.sees(card.tenant))
+        };
+        Self {
+            name: card.name.to_string(),
+            state: state_word(card.state).to_owned(),
+            gpu_type: card.gpu_type.as_ref().map(ToString::to_string),
+            gpus: card.gpus,
+            gpus_used: card.gpus_used,
+            cpus: card.cpus,
+            cpus_used: card.cpus_used,
+            jobs: card.jobs.iter().filter(visible).map(|job| job.0).collect(),
+        }
+    }
+}
+
+/// The word for the state of a node.
+pub(crate) fn state_word(state: NodeState) -> &'static str {
+    match state {
+        NodeState::Up => "up",
+        NodeState::Draining => "draining",
+        NodeState::Down => "down",
+    }
+}
