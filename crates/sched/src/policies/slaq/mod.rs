@@ -57,7 +57,7 @@ use crate::decide::{
     Abilities, Ahead, Cadence, Decision, Entry, ParameterError, Plan, Policy, Reason, Suits, Verdict,
     defaults, parameters,
 };
-use crate::estimate::Fitting;
+use crate::estimate::{Fitting, Recency};
 use crate::model::{Allocation, GpuTypeId, GpuTypeSet, Job, JobId, Resources, Span, Time, WORKER_TASK};
 use crate::place::Rule;
 use crate::rank::{Offer, Shape, hand_out};
@@ -92,7 +92,7 @@ struct Parameters {
 
 impl Default for Parameters {
     fn default() -> Self {
-        let Fitting { decay, window, least_points } = Fitting::default();
+        let Recency { decay, window, least_points } = Recency::default();
         Self {
             placement: Rule::Pack,
             epoch_s: 3.0,
@@ -412,7 +412,7 @@ impl Policy for Slaq {
 
     fn fitting(&self) -> Option<Fitting> {
         let Parameters { decay, window, least_points, .. } = self.parameters;
-        Some(Fitting { decay, window, least_points })
+        Some(Fitting::Families(Recency { decay, window, least_points }))
     }
 
     fn is_work_conserving(&self) -> bool {
