@@ -42,8 +42,8 @@ mod speeds;
 use serde::{Deserialize, Serialize};
 
 use crate::decide::{
-    Ahead, Cadence, Decision, Entry, Memory, ParameterError, Policy, Suits, Verdict, ahead_by, by_arrival,
-    defaults, parameters,
+    Ahead, Cadence, Decision, Entry, Memory, Parameter, Policy, ROUND_S, Suits, Verdict, ahead_by,
+    by_arrival, chosen, counted, defaults, numbered, parameters,
 };
 use crate::estimate::Fitting;
 use crate::model::{JobId, Span};
@@ -132,25 +132,53 @@ impl Parameters {
             }
         }
     }
-
-    fn check(&self) -> Result<(), String> {
-        let positive = |name: &str, value: f64| {
-            let fine = value.is_finite() && value > 0.0;
-            if fine { Ok(()) } else { Err(format!("{name} = {value}; give a number above 0")) }
-        };
-        positive("round_s", self.round_s)?;
-        positive("young_factor", self.young_factor)?;
-        positive("loss_over", self.loss_over)?;
-        for (name, value) in
-            [("young", self.young), ("restart_gain", self.restart_gain), ("loss_fall", self.loss_fall)]
-        {
-            if !(value.is_finite() && value >= 0.0) {
-                return Err(format!("{name} = {value}; give a number from 0 on"));
-            }
-        }
-        Ok(())
-    }
 }
+
+/// What its parameters mean and may be.
+const PARAMETERS: &[Parameter] = &[
+    chosen(
+        "curve",
+        &["inverse", "families"],
+        "what is put through losses where no iterations are declared: Optimus's own curve, or those of SLAQ",
+    ),
+    numbered(
+        "loss_fall",
+        "",
+        (0.0, 1.0),
+        "training is over where the loss falls by no more than this part of the largest seen",
+    ),
+    numbered("loss_over", "iterations", (0.001, 1e9), "over how many iterations `loss_fall` is looked at"),
+    chosen(
+        "mode",
+        &["published", "as_coded", "fitted"],
+        "as in the paper; as in the simulator of DL2, with its faults; or as there, but on speeds fitted to all that is declared",
+    ),
+    counted(
+        "profile",
+        "sizes",
+        (0, 10),
+        "points of a declared table of speeds that are looked at where speeds are fitted; 0 means all",
+    ),
+    numbered(
+        "restart_gain",
+        "",
+        (0.0, 1e6),
+        "a running job changes only where that saves so many times what it costs",
+    ),
+    ROUND_S,
+    chosen(
+        "speeds",
+        &["mode", "fitted", "declared"],
+        "what is planned on: what belongs to `mode`, fitted functions, or what is declared as it is",
+    ),
+    numbered("young", "", (0.0, 1.0), "a job is young until it has done this part of its iterations"),
+    numbered(
+        "young_factor",
+        "",
+        (0.001, 1.0),
+        "what the gains of young jobs are multiplied by, as they are uncertain",
+    ),
+];
 
 struct Optimus {
     parameters: Parameters,
@@ -197,11 +225,10 @@ pub(super) const ENTRY: Entry = Entry {
     source: "Peng et al., Optimus, EuroSys 2018",
     reads_declared: true,
     suits: Suits::Servers,
+    parameters: PARAMETERS,
     defaults: defaults::<Parameters>,
     build: |given| {
-        let parameters: Parameters = parameters("optimus", given)?;
-        let bad = |message| ParameterError::BadValue { policy: "optimus", message };
-        parameters.check().map_err(bad)?;
+        let parameters: Parameters = parameters("optimus", PARAMETERS, given)?;
         Ok(Box::new(Optimus { parameters, speeds: Speeds::default(), memory: Memory::default() }))
     },
 };

@@ -32,7 +32,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::decide::{
-    Abilities, Ahead, Cadence, Decision, Entry, Plan, Policy, Reason, Suits, Verdict, defaults, parameters,
+    Abilities, Ahead, Cadence, Decision, Entry, PLACEMENT, Parameter, Plan, Policy, Reason, Suits, Verdict,
+    defaults, flagged, parameters,
 };
 use crate::model::{Job, JobId, PriorityClass, Resources, TenantId, Time};
 use crate::place::Rule;
@@ -53,6 +54,13 @@ impl Default for Parameters {
         Self { placement: Rule::Pack, reclaim: true, stop_at_misfit: false }
     }
 }
+
+/// What their parameters mean and may be.
+const PARAMETERS: &[Parameter] = &[
+    PLACEMENT,
+    flagged("reclaim", "take back guaranteed quotas by preemption"),
+    flagged("stop_at_misfit", "stop at the first job that does not fit, as the public code of DL2 does"),
+];
 
 type Order = (Reverse<PriorityClass>, Time);
 
@@ -410,8 +418,9 @@ pub(super) const FAIR: Entry = Entry {
     source: "Demers et al., SIGCOMM 1989; baseline of SLAQ (SoCC 2017)",
     reads_declared: false,
     suits: Suits::AnyJobs,
+    parameters: PARAMETERS,
     defaults: defaults::<Parameters>,
-    build: |given| Ok(Sharing::boxed(parameters("fair", given)?, one_resource)),
+    build: |given| Ok(Sharing::boxed(parameters("fair", PARAMETERS, given)?, one_resource)),
 };
 
 /// Dominant resource fairness.
@@ -421,6 +430,7 @@ pub(super) const DRF: Entry = Entry {
     source: "Ghodsi et al., NSDI 2011",
     reads_declared: false,
     suits: Suits::AnyJobs,
+    parameters: PARAMETERS,
     defaults: defaults::<Parameters>,
-    build: |given| Ok(Sharing::boxed(parameters("drf", given)?, Resources::dominant_share)),
+    build: |given| Ok(Sharing::boxed(parameters("drf", PARAMETERS, given)?, Resources::dominant_share)),
 };

@@ -36,8 +36,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::decide::{
-    Ahead, Cadence, Decision, Entry, Manner, ParameterError, Policy, Rank, Ranked, Reason, Suits, Verdict,
-    defaults, parameters,
+    Ahead, Cadence, Decision, Entry, Manner, PLACEMENT, Parameter, ParameterError, Policy, Rank, Ranked,
+    Reason, Suits, Values, Verdict, chosen, defaults, numbered, parameters,
 };
 use crate::model::{JobId, PriorityClass, Span, Time};
 use crate::place::Rule;
@@ -88,6 +88,39 @@ impl Default for Parameters {
             history_gpu_s: history::SERVICE_GPU_S.to_vec(),
         }
     }
+}
+
+/// What its parameters mean and may be.
+const PARAMETERS: &[Parameter] = &[
+    ascending("thresholds_gpu_s", 255, "attained service at which a job sinks to the next band"),
+    numbered(
+        "promote",
+        "",
+        (0.0, 1e6),
+        "a job that waits so many times as long as it ran goes back to the first band; 0 means never",
+    ),
+    chosen(
+        "variant",
+        &["las", "gittins"],
+        "order inside a band: by least attained service (first come, first served), or by Gittins index",
+    ),
+    PLACEMENT,
+    chosen(
+        "timing",
+        &["exact", "python2", "python3"],
+        "when a job sinks: at the moment itself, or rounded as the public code does under a Python",
+    ),
+    chosen(
+        "index",
+        &["textbook", "as_coded"],
+        "form of the Gittins index: by the service that remains, or as in the public code",
+    ),
+    numbered("quantum_gpu_s", "GPU-s", (0.001, 1e9), "service for which the Gittins index looks ahead"),
+    ascending("history_gpu_s", 100_000, "service of past jobs, from which the Gittins index is computed"),
+];
+
+const fn ascending(name: &'static str, count: usize, meaning: &'static str) -> Parameter {
+    Parameter { name, meaning, unit: "GPU-s", values: Values::Ascending { least: 0.001, most: 1e9, count } }
 }
 
 /// Where a job stands: class, band, index, then running before waiting, then a number.
@@ -169,21 +202,17 @@ const PER_DECISION: u32 = 33;
 
 impl Tiresias {
     fn new(given: &toml::Table) -> Result<Self, ParameterError> {
-        let p: Parameters = parameters("tiresias", given)?;
+        let p: Parameters = parameters("tiresias", PARAMETERS, given)?;
         let bad =
             |message: &str| ParameterError::BadValue { policy: "tiresias", message: message.to_owned() };
         let bands = Bands::new(&p.thresholds_gpu_s)
-            .ok_or_else(|| bad("`thresholds_gpu_s` must be positive and ascending, for example [3600.0]"))?;
-        if !(p.promote >= 0.0 && p.promote.is_finite()) {
-            return Err(bad("`promote` must be a number from 0 (never) upwards"));
-        }
+            .ok_or_else(|| bad("`thresholds_gpu_s` must be ascending, none twice, for example [3600.0]"))?;
         let gittins = match p.variant {
             Variant::Las => None,
-            Variant::Gittins => {
-                Some(Gittins::new(&p.history_gpu_s, p.quantum_gpu_s, p.index).ok_or_else(|| {
-                    bad("`history_gpu_s` must be sorted and not empty, `quantum_gpu_s` positive")
-                })?)
-            }
+            Variant::Gittins => Some(
+                Gittins::new(&p.history_gpu_s, p.quantum_gpu_s, p.index)
+                    .ok_or_else(|| bad("`history_gpu_s` must not be empty"))?,
+            ),
         };
         Ok(Self {
             bands,
@@ -493,6 +522,7 @@ pub(super) const ENTRY: Entry = Entry {
     source: "Gu et al., Tiresias, NSDI 2019",
     reads_declared: false,
     suits: Suits::AnyJobs,
+    parameters: PARAMETERS,
     defaults: defaults::<Parameters>,
     build: |given| Ok(Box::new(Tiresias::new(given)?)),
 };
