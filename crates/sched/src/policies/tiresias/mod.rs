@@ -29,99 +29,21 @@
 
 mod gittins;
 mod history;
+mod parameters;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::{Deserialize, Serialize};
-
 use crate::decide::{
-    Ahead, Cadence, Decision, Entry, Manner, PLACEMENT, Parameter, ParameterError, Policy, Rank, Ranked,
-    Reason, Suits, Values, Verdict, chosen, defaults, numbered, parameters,
+    Ahead, Cadence, Decision, Entry, Manner, ParameterError, Policy, Rank, Ranked, Reason, Suits, Verdict,
+    defaults, parameters,
 };
 use crate::model::{JobId, PriorityClass, Span, Time};
-use crate::place::Rule;
 use crate::rank::Bands;
 use crate::view::{Causes, JobView, Note, Snapshot};
 
-use gittins::{Gittins, Index};
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Variant {
-    #[default]
-    Las,
-    Gittins,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Timing {
-    #[default]
-    Exact,
-    Python2,
-    Python3,
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct Parameters {
-    thresholds_gpu_s: Vec<f64>,
-    promote: f64,
-    variant: Variant,
-    placement: Rule,
-    timing: Timing,
-    index: Index,
-    quantum_gpu_s: f64,
-    history_gpu_s: Vec<f64>,
-}
-
-impl Default for Parameters {
-    fn default() -> Self {
-        Self {
-            thresholds_gpu_s: vec![3600.0],
-            promote: 0.0,
-            variant: Variant::Las,
-            placement: Rule::Pack,
-            timing: Timing::Exact,
-            index: Index::Textbook,
-            quantum_gpu_s: 3250.0,
-            history_gpu_s: history::SERVICE_GPU_S.to_vec(),
-        }
-    }
-}
-
-/// What its parameters mean and may be.
-const PARAMETERS: &[Parameter] = &[
-    ascending("thresholds_gpu_s", 255, "attained service at which a job sinks to the next band"),
-    numbered(
-        "promote",
-        "",
-        (0.0, 1e6),
-        "a job that waits so many times as long as it ran goes back to the first band; 0 means never",
-    ),
-    chosen(
-        "variant",
-        &["las", "gittins"],
-        "order inside a band: by least attained service (first come, first served), or by Gittins index",
-    ),
-    PLACEMENT,
-    chosen(
-        "timing",
-        &["exact", "python2", "python3"],
-        "when a job sinks: at the moment itself, or rounded as the public code does under a Python",
-    ),
-    chosen(
-        "index",
-        &["textbook", "as_coded"],
-        "form of the Gittins index: by the service that remains, or as in the public code",
-    ),
-    numbered("quantum_gpu_s", "GPU-s", (0.001, 1e9), "service for which the Gittins index looks ahead"),
-    ascending("history_gpu_s", 100_000, "service of past jobs, from which the Gittins index is computed"),
-];
-
-const fn ascending(name: &'static str, count: usize, meaning: &'static str) -> Parameter {
-    Parameter { name, meaning, unit: "GPU-s", values: Values::Ascending { least: 0.001, most: 1e9, count } }
-}
+use gittins::Gittins;
+use parameters::{PARAMETERS, Parameters, Timing, Variant};
 
 /// Where a job stands: class, band, index, then running before waiting, then a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
