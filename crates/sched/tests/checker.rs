@@ -132,20 +132,29 @@ fn broken_gangs_are_found() {
     let broken = |task, count| [Fault::GangBroken { job: ONE, task, count }];
     finds(two(), &decision(vec![(1, on(&[(1, 1)]))]), &broken(WORKER_TASK, 1));
     finds(two(), &decision(vec![(1, on(&[(1, 1), (2, 2)]))]), &broken(WORKER_TASK, 3));
-    let served = || {
+    let served = |servers: WorkerRange| {
         changed(|job| {
             job.shape = Parallelism::DataParallel(DataParallel {
                 worker: Resources::gpus(1),
                 workers: WorkerRange::exactly(2),
                 server: Some(Resources::cpus(1)),
-                servers: WorkerRange::exactly(1),
+                servers,
             });
         })
     };
-    finds(served(), &decision(vec![(1, on(&[(1, 2)]))]), &broken(SERVER_TASK, 0));
+    let without = || decision(vec![(1, on(&[(1, 2)]))]);
     let server = part(SERVER_TASK, 1, 1, GpuSet::NONE);
     let with_server = Allocation::new(vec![on(&[(1, 2)]).placements()[0], server]);
-    finds(served(), &decision(vec![(1, with_server)]), &[]);
+    let with = || decision(vec![(1, with_server.clone())]);
+    let one = WorkerRange::exactly(1);
+    finds(served(one), &without(), &broken(SERVER_TASK, 0));
+    finds(served(one), &with(), &[]);
+    // That no servers can be used is what counts, and not that it is known what one would demand.
+    finds(served(WorkerRange::exactly(0)), &without(), &[]);
+    finds(served(WorkerRange::exactly(0)), &with(), &broken(SERVER_TASK, 1));
+    // Where a job can do without, it may be without.
+    finds(served(WorkerRange { min: 0, max: 4 }), &without(), &[]);
+    finds(served(WorkerRange { min: 0, max: 4 }), &with(), &[]);
 }
 
 #[test]

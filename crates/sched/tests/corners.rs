@@ -7,9 +7,10 @@ use trainyard_sched::decide::{Abilities, Cadence, Decision, Policy, Reason, Verd
 use trainyard_sched::model::{
     Allocation, Attempt, Cluster, CopyId, Declared, Goals, GpuSet, Job, JobId, MoveCost, NodeId, Parallelism,
     Placement, Quota, Resources, Seed, Span, Tenant, TenantId, Tenants, Time, WORKER_TASK, Wanted, Weight,
+    WorkerRange,
 };
 use trainyard_sched::policies::build;
-use trainyard_sched::view::{Causes, Snapshot};
+use trainyard_sched::view::{Causes, JobView, Snapshot};
 
 fn job(id: u32, tenant: u32, gpus: u32) -> Job {
     Job {
@@ -195,4 +196,30 @@ fn a_new_policy_is_asked_at_once_and_knows_nothing_of_the_old_ones_notes() {
     assert!(step.decision.is_some(), "the new policy is asked though nothing else happened");
     assert!(has_target(&core, 0) && !has_target(&core, 1), "what runs goes on");
     core.state().assert_consistent();
+}
+
+#[test]
+fn a_job_grows_away_from_the_node_on_which_it_failed_until_its_time_has_come() {
+    let mut jobs = vec![job(0, 0, 1)];
+    jobs[0].shape = Parallelism::elastic(WorkerRange { min: 1, max: 4 }, Resources::gpus(1));
+    let settings = Settings { seed: Seed(1), abilities: Abilities::ALL, strict: true };
+    let until = Time::from_secs(100);
+    for name in ["fair", "drf", "slaq"] {
+        let mut core = Core::new(Cluster::uniform(2, 2, "v100"), Tenants::default(), named(name), settings);
+        arrive(&mut core, 0, jobs.clone());
+        let seen = core.snapshot(Time::from_secs(50));
+        let shunning = |until| {
+            let mut view = JobView::new(Arc::new(jobs[0].clone()), Time::ZERO);
+            view.shuns = Some((NodeId(0), until));
+            let jobs = [(JobId(0), Arc::new(view))].into_iter().collect();
+            Snapshot { jobs, ..seen.clone() }
+        };
+        let given = |until| {
+            let decision = named(name).decide(&shunning(until));
+            (decision.targets[0].1.nodes(), decision.targets[0].1.workers(), decision.wake)
+        };
+        assert_eq!(given(until), (vec![NodeId(1)], 2, Some(until)), "{name}");
+        let (nodes, workers, wake) = given(Time::from_secs(50));
+        assert_eq!((nodes.len(), workers, wake), (2, 4, None), "{name}");
+    }
 }

@@ -11,8 +11,8 @@ use trainyard_sched::model::{
 };
 use trainyard_sched::policies;
 
-/// The policies that hand out unit by unit from a clean slate. `fair` has no such bound and is not held to one here.
-const GIVE_UNITS: [&str; 5] = ["slot-drf", "slot-fifo", "slot-srtf", "slot-tetris", "optimus"];
+/// The policies that hand out unit by unit.
+const GIVE_UNITS: [&str; 7] = ["slot-drf", "slot-fifo", "slot-srtf", "slot-tetris", "optimus", "fair", "drf"];
 
 const ENDLESS: WorkerRange = WorkerRange { min: 1, max: u32::MAX };
 

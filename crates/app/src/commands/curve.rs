@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-use trainyard_sched::estimate::Fitting;
+use trainyard_sched::estimate::{Fitting, Recency};
 use trainyard_sched::model::{Better, Convergence, DeclaredLoss};
 use trainyard_sim::curves::{self, LogNames};
 use trainyard_sim::workload::Done;
@@ -46,7 +46,7 @@ pub(super) struct FitArguments {
     #[arg(long, value_name = "LOSS", allow_negative_numbers = true)]
     target: Option<f64>,
     /// The weight of a point on squared errors, relative to that of the next.
-    #[arg(long, value_name = "WEIGHT", default_value_t = Fitting::default().decay)]
+    #[arg(long, value_name = "WEIGHT", default_value_t = Recency::default().decay)]
     decay: f64,
     /// The folder in which report.html is left, with plots.
     #[arg(long, value_name = "DIR")]
@@ -101,7 +101,7 @@ pub(super) fn perform(command: &CurveCommand, output: Output) -> Result<Ending, 
         target: given.target,
         curve: None,
     };
-    let fitting = Fitting { decay: given.decay, ..Fitting::default() };
+    let fitting = Fitting::Families(Recency { decay: given.decay, ..Recency::default() });
     let wanted = |name: &&String| given.curve.as_ref().is_none_or(|curve| curve == *name);
     let answers: Vec<CurveAnswer> = log
         .curves

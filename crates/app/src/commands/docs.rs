@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
-use trainyard_sched::decide::Reason;
+use trainyard_sched::decide::{Parameter, Reason};
 use trainyard_sched::policies::ALL;
 use trainyard_sim::trace::FORMATS;
 
@@ -36,18 +36,20 @@ fn policies() -> String {
     for entry in ALL {
         let _ = writeln!(text, "| [`{0}`](#{0}) | {1} |", entry.name, entry.title);
     }
-    text.push_str("\nParameters are given as `name{key = value, ...}`; what is not given has its default.\n");
+    text.push_str(
+        "\nParameters are given as `name{key = value, ...}`; what is not given has its default. \
+         Bounds are included.\n",
+    );
     for entry in ALL {
         let _ =
             write!(text, "\n## {}\n\n{}.\n\nSource: {}.\n", entry.name, capital(entry.title), entry.source);
         let defaults = (entry.defaults)();
-        if defaults.is_empty() {
-            text.push_str("\nIt has no parameters.\n");
-            continue;
-        }
-        text.push_str("\n| parameter | default |\n| --- | --- |\n");
-        for (key, value) in &defaults {
-            let _ = writeln!(text, "| `{key}` | `{}` |", short_value(value));
+        text.push_str(
+            "\n| parameter | meaning | unit | values | default |\n| --- | --- | --- | --- | --- |\n",
+        );
+        for Parameter { name, meaning, unit, values } in entry.parameters {
+            let default = short_value(&defaults[*name]);
+            let _ = writeln!(text, "| `{name}` | {meaning} | {unit} | {values} | `{default}` |");
         }
     }
     text

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use serde::Serialize;
+use trainyard_sched::decide::{Entry, Parameter};
 use trainyard_sched::policies::{ALL, find};
 
 use super::{Ending, Output, print};
@@ -21,16 +22,37 @@ struct Shown {
     name: &'static str,
     title: &'static str,
     source: &'static str,
-    parameters: toml::Table,
+    parameters: Vec<ShownParameter>,
+}
+
+/// A parameter, as it is printed.
+#[derive(Serialize)]
+struct ShownParameter {
+    name: &'static str,
+    meaning: &'static str,
+    unit: &'static str,
+    values: String,
+    default: toml::Value,
+}
+
+impl ShownParameter {
+    fn all(entry: &Entry) -> Vec<Self> {
+        let defaults = (entry.defaults)();
+        let shown = |parameter: &Parameter| {
+            let Parameter { name, meaning, unit, values } = *parameter;
+            Self { name, meaning, unit, values: values.to_string(), default: defaults[name].clone() }
+        };
+        entry.parameters.iter().map(shown).collect()
+    }
 }
 
 /// Lists policies.
 pub(super) fn perform(given: &PoliciesArguments, output: Output) -> Result<Ending, Failure> {
-    let shown = |entry: &trainyard_sched::decide::Entry| Shown {
+    let shown = |entry: &Entry| Shown {
         name: entry.name,
         title: entry.title,
         source: entry.source,
-        parameters: (entry.defaults)(),
+        parameters: ShownParameter::all(entry),
     };
     match &given.name {
         None => {
@@ -40,10 +62,13 @@ pub(super) fn perform(given: &PoliciesArguments, output: Output) -> Result<Endin
             })?
         }
         Some(name) => print(output, &shown(find(name)?), |one: &Shown| {
-            let rows =
-                one.parameters.iter().map(|(key, value)| vec![key.clone(), short_value(value)]).collect();
-            let table = plain_table(&[("parameter", Align::Left), ("default", Align::Left)], rows);
-            let table = if one.parameters.is_empty() { "no parameters".to_owned() } else { table };
+            let row = |of: &ShownParameter| {
+                let default = short_value(&of.default);
+                [of.name, &default, of.unit, &of.values, of.meaning].map(str::to_owned).to_vec()
+            };
+            let columns =
+                ["parameter", "default", "unit", "values", "meaning"].map(|name| (name, Align::Left));
+            let table = plain_table(&columns, one.parameters.iter().map(row).collect());
             format!("{}: {}\nsource: {}\n\n{table}", one.name, one.title, one.source)
         })?,
     }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::decide::{Abilities, Change, Decision};
 use crate::model::{
     Allocation, GPU, Job, JobId, NodeId, NodeState, Parallelism, SERVER_TASK, TaskId, Topology, WORKER_TASK,
+    WorkerRange,
 };
 use crate::view::{JobView, Phase, Snapshot};
 
@@ -242,9 +243,9 @@ fn check_gang(job: &Job, target: &Allocation) -> Option<Fault> {
             if !workers.is_multiple_of(copies) || !shape.workers.has(workers / copies) || !all {
                 return wrong(WORKER_TASK, workers);
             }
-            // A job that may have no servers is one of workers alone.
-            let wanted = shape.server.is_some() && shape.servers.max > 0;
-            if wanted != (servers > 0) || (wanted && !shape.servers.has(servers / copies)) {
+            // A job that can use no servers is one of workers alone, whatever a server would demand.
+            let range = shape.server.map_or(WorkerRange::exactly(0), |_| shape.servers);
+            if !servers.is_multiple_of(copies) || !range.has(servers / copies) {
                 return wrong(SERVER_TASK, servers);
             }
             None

@@ -245,18 +245,31 @@ impl Plan {
             return false;
         }
         let again = self.before.get(&id).and_then(|had| had.next_worker(&held, shape.worker.gpu_milli));
-        let more = again.filter(|more| self.free.keep(more, &job.shape)).or_else(|| {
-            let wanted = self.near(&job, &held);
-            let ask = Ask { shape: &job.shape, wanted: &wanted, workers: 1, servers: 0 };
-            self.free.place_more_workers(rule, &ask, &held)
-        });
-        let Some(more) = more else { return false };
+        let again = again.filter(|more| !self.shuns_part_of(id, more) && self.free.keep(more, &job.shape));
+        let Some(more) = again.or_else(|| self.more_workers(&job, rule, 1, &held)) else { return false };
         let larger = held.with(&more);
-        self.free.release(&more, &job.shape);
-        self.evict(id);
-        self.free.take(&larger, &job.shape);
-        self.set(&job, larger);
+        self.change_target(id, &held, larger);
         true
+    }
+
+    /// Takes room for further workers of a job, by the rule, near what it holds and away from where it failed.
+    fn more_workers(&mut self, job: &Job, rule: Rule, workers: u32, held: &Allocation) -> Option<Allocation> {
+        let wanted = self.near(job, held);
+        let ask = Ask { shape: &job.shape, wanted: &wanted, workers, servers: 0 };
+        let until = self.shun(job.id, NodeState::Draining);
+        let more = self.free.place_more_workers(rule, &ask, held);
+        if let Some(until) = until {
+            self.shun(job.id, NodeState::Up);
+            if more.is_none() {
+                self.wake_at(until);
+            }
+        }
+        more
+    }
+
+    /// Whether any of this is on a node from which a job keeps away.
+    fn shuns_part_of(&self, id: JobId, allocation: &Allocation) -> bool {
+        self.shuns.get(&id).is_some_and(|(node, until)| *until > self.at && allocation.touches(*node))
     }
 
     /// Gives an elastic job with a target so many workers, or as many as there is room for, and says how many it has then.
@@ -284,16 +297,14 @@ impl Plan {
         let before = self.before.get(&id).cloned().unwrap_or_default();
         for part in before.further_workers(&held, wanted - has, shape.worker.gpu_milli) {
             let part = Allocation::new(vec![part]);
-            if self.free.keep(&part, &job.shape) {
+            if !self.shuns_part_of(id, &part) && self.free.keep(&part, &job.shape) {
                 larger = larger.with(&part);
             }
         }
-        let near = self.near(&job, &held);
         let mut missing = wanted - larger.workers();
         let mut batch = missing;
         while missing > 0 && batch > 0 {
-            let ask = Ask { shape: &job.shape, wanted: &near, workers: batch, servers: 0 };
-            match self.free.place_more_workers(rule, &ask, &larger) {
+            match self.more_workers(&job, rule, batch, &larger) {
                 Some(more) => {
                     larger = larger.with(&more);
                     missing -= batch;

@@ -4,7 +4,7 @@ use crate::estimate::Fitting;
 use crate::model::{JobId, Span};
 use crate::view::{Causes, Snapshot};
 
-use super::{Abilities, Ahead, Decision, ParameterError, Verdict};
+use super::{Abilities, Ahead, Decision, Parameter, ParameterError, Verdict};
 
 /// A scheduler: a function from what is seen to what shall be.
 ///
@@ -97,6 +97,8 @@ pub struct Entry {
     pub reads_declared: bool,
     /// Which jobs it is for. It decides on others too, but learns nothing from them.
     pub suits: Suits,
+    /// What its parameters mean and may be.
+    pub parameters: &'static [Parameter],
     /// Its parameters with their defaults, as TOML.
     pub defaults: fn() -> toml::Table,
     /// Makes one.

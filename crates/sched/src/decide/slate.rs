@@ -133,6 +133,11 @@ impl Line {
         }
     }
 
+    /// Whether it is given exactly this.
+    pub fn holds(&self, allocation: &Allocation) -> bool {
+        self.held.len() == allocation.placements().len() && self.target() == *allocation
+    }
+
     /// What it is given, as a target.
     pub fn target(&self) -> Allocation {
         Allocation::new(self.held.clone())
@@ -328,6 +333,30 @@ impl<'a> Slate<'a> {
             }
         }
         fits
+    }
+
+    /// Takes back what a job was given beyond a size, workers and servers; the first ones stay.
+    pub fn cut(&mut self, i: usize, (workers, servers): (u32, u32)) {
+        if self.lines[i].workers <= workers && self.lines[i].servers <= servers {
+            return;
+        }
+        let (held, job) = (self.lines[i].target(), Arc::clone(&self.lines[i].job));
+        let gpus = |task| job.shape.demand_of(task).unwrap_or_default().gpu_milli;
+        let kept = held.first_of(WORKER_TASK, workers, gpus(WORKER_TASK));
+        let kept = kept.first_of(SERVER_TASK, servers, gpus(SERVER_TASK));
+        self.board.release(&held, &job.shape);
+        assert!(self.board.keep(&kept, &job.shape), "what was released a moment ago is free");
+        self.lines[i].set(&kept);
+    }
+
+    /// Gives a job exactly this instead of what it has: something that it had in this decision, after units of its own only
+    /// were given and taken.
+    ///
+    /// # Panics
+    /// If that is not free.
+    pub fn restore(&mut self, i: usize, had: &Allocation) {
+        self.wipe(i);
+        assert!(self.keep(i, had), "what a job had before it was given more is free without it");
     }
 
     /// Takes back all that a job was given.

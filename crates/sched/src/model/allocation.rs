@@ -154,9 +154,16 @@ impl Allocation {
     /// one worker demands.
     #[must_use]
     pub fn first_workers(&self, count: u32, gpu_milli: u64) -> Self {
+        self.first_of(WORKER_TASK, count, gpu_milli)
+    }
+
+    /// This allocation with only the first `count` instances of a task; everything else stays. `gpu_milli` is what one
+    /// instance demands.
+    #[must_use]
+    pub fn first_of(&self, task: TaskId, count: u32, gpu_milli: u64) -> Self {
         let mut left = count;
         let kept = self.placements().iter().filter_map(|p| {
-            if p.task != WORKER_TASK {
+            if p.task != task {
                 return Some(*p);
             }
             let mut kept = *p;

@@ -4,7 +4,7 @@
 //! are counted in slots). Memory and network are not part of it, as they have other units. Ties go to the lower index.
 //!
 //! Cost: the first node in order is found at once. A node on which a unit does not fit is left out for units of that kind
-//! until something is given back, so all units of one kind together cost O((units + nodes) log nodes).
+//! until something is given back there, so all units of one kind together cost O((units + nodes) log nodes).
 
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
@@ -35,7 +35,7 @@ pub struct Board {
     by_load: BTreeSet<(u64, NodeId)>,
     holds: Vec<Resources>,
     /// For each kind of unit the nodes on which it may still fit, by the load at which each was last seen; loads only grow
-    /// until something is given back.
+    /// until something is given back there.
     queues: BTreeMap<(Resources, Near), ByLoad>,
 }
 
@@ -100,8 +100,15 @@ impl Board {
 
     /// Gives an allocation back.
     pub fn release(&mut self, allocation: &Allocation, shape: &Parallelism) {
-        self.queues.clear();
-        self.edit(&allocation.nodes(), |free| free.release(allocation, shape));
+        let nodes = allocation.nodes();
+        self.edit(&nodes, |free| free.release(allocation, shape));
+        // A node may stand in a queue twice from now on; what is out of date there is set right when it comes up.
+        let mut queues = std::mem::take(&mut self.queues);
+        for ((together, near), queue) in &mut queues {
+            let usable = nodes.iter().filter(|node| self.is_usable(**node, *near, together.gpu_milli > 0));
+            queue.extend(usable.map(|node| Reverse((self.load(*node), *node))));
+        }
+        self.queues = queues;
     }
 
     /// Places a whole gang by a rule, but not on the node `not`.

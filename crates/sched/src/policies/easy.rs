@@ -21,7 +21,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::decide::{
-    Ahead, Cadence, Decision, Entry, Policy, Rank, Ranked, Reason, Suits, Verdict, defaults, parameters,
+    Ahead, Cadence, Decision, Entry, PLACEMENT, Parameter, Policy, Rank, Ranked, Reason, Suits, Verdict,
+    defaults, numbered, parameters,
 };
 use crate::model::{Job, JobId, PriorityClass, Span, Time};
 use crate::place::{Ask, FreeCapacity, Rule};
@@ -39,6 +40,12 @@ impl Default for Parameters {
         Self { assumed_s: 86_400.0, placement: Rule::Pack }
     }
 }
+
+/// What its parameters mean and may be.
+const PARAMETERS: &[Parameter] = &[
+    numbered("assumed_s", "s", (0.001, 1e9), "how long a job is taken to run that declares no length"),
+    PLACEMENT,
+];
 
 /// Class first, then submission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -249,14 +256,10 @@ pub(super) const ENTRY: Entry = Entry {
     source: "Lifka, JSSPP 1995; Mu'alem and Feitelson, TPDS 2001",
     reads_declared: true,
     suits: Suits::AnyJobs,
+    parameters: PARAMETERS,
     defaults: defaults::<Parameters>,
     build: |given| {
-        let Parameters { assumed_s, placement } = parameters("easy", given)?;
-        let positive = assumed_s.is_finite() && assumed_s > 0.0;
-        if !positive {
-            let message = "`assumed_s` must be a positive number of seconds".to_owned();
-            return Err(crate::decide::ParameterError::BadValue { policy: "easy", message });
-        }
+        let Parameters { assumed_s, placement } = parameters("easy", PARAMETERS, given)?;
         Ok(Box::new(Easy {
             rule: placement,
             assumed: Span::from_secs_f64(assumed_s),

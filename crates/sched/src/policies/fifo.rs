@@ -20,8 +20,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::decide::{
-    Ahead, Cadence, Decision, Entry, Manner, ParameterError, Policy, Rank, Ranked, Reason, Suits, Verdict,
-    defaults, parameters,
+    Ahead, Cadence, Decision, Entry, Manner, PLACEMENT, ParameterError, Policy, Rank, Ranked, Reason, Suits,
+    Verdict, defaults, parameters,
 };
 use crate::model::{GpuTypeSet, JobId, PriorityClass, Time};
 use crate::place::Rule;
@@ -184,9 +184,10 @@ pub(super) const FIFO: Entry = Entry {
     source: "folklore",
     reads_declared: false,
     suits: Suits::AnyJobs,
+    parameters: &[PLACEMENT],
     defaults: defaults::<Parameters>,
     build: |given| {
-        let Parameters { placement } = parameters("fifo", given)?;
+        let Parameters { placement } = parameters("fifo", &[PLACEMENT], given)?;
         Ok::<_, ParameterError>(Fifo::boxed(placement, true))
     },
 };
@@ -198,9 +199,10 @@ pub(super) const FIFO_SKIP: Entry = Entry {
     source: "folklore; `fjf` in the code of Tiresias (NSDI 2019)",
     reads_declared: false,
     suits: Suits::AnyJobs,
+    parameters: &[PLACEMENT],
     defaults: defaults::<Parameters>,
     build: |given| {
-        let Parameters { placement } = parameters("fifo-skip", given)?;
+        let Parameters { placement } = parameters("fifo-skip", &[PLACEMENT], given)?;
         Ok::<_, ParameterError>(Fifo::boxed(placement, false))
     },
 };
@@ -212,9 +214,10 @@ pub(super) const YARN_CS: Entry = Entry {
     source: "Gu et al., Tiresias, NSDI 2019, baseline",
     reads_declared: false,
     suits: Suits::AnyJobs,
+    parameters: &[PLACEMENT],
     defaults: defaults::<YarnParameters>,
     build: |given| {
-        let YarnParameters { placement } = parameters("yarn-cs", given)?;
+        let YarnParameters { placement } = parameters("yarn-cs", &[PLACEMENT], given)?;
         Ok::<_, ParameterError>(Fifo::boxed(placement, true))
     },
 };

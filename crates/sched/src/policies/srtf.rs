@@ -22,7 +22,8 @@ use std::cmp::Reverse;
 use serde::{Deserialize, Serialize};
 
 use crate::decide::{
-    Ahead, Cadence, Decision, Entry, Manner, Policy, Rank, Ranked, Suits, Verdict, defaults, parameters,
+    Ahead, Cadence, Decision, Entry, Manner, PLACEMENT, Parameter, Policy, Rank, Ranked, Suits, Verdict,
+    chosen, defaults, parameters,
 };
 use crate::model::{JobId, PriorityClass, Time};
 use crate::place::Rule;
@@ -50,6 +51,21 @@ struct Parameters {
     placement: Rule,
     ties: Ties,
 }
+
+/// What their parameters mean and may be.
+const PARAMETERS: &[Parameter] = &[
+    chosen(
+        "by",
+        &["time", "gpu_time"],
+        "what has to be short: the remaining time, or that times the GPUs of the smallest gang",
+    ),
+    PLACEMENT,
+    chosen(
+        "ties",
+        &["submission", "as_coded"],
+        "who goes first of equals: the earlier submitted, or as in the code of Tiresias",
+    ),
+];
 
 /// Class first, then remaining time, then submission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -175,8 +191,9 @@ pub(super) const SRTF: Entry = Entry {
     source: "Schrage 1968; `shortest` in the code of Tiresias (NSDI 2019)",
     reads_declared: true,
     suits: Suits::AnyJobs,
+    parameters: PARAMETERS,
     defaults: defaults::<Parameters>,
-    build: |given| Ok(Shortest::boxed(parameters("srtf", given)?, true)),
+    build: |given| Ok(Shortest::boxed(parameters("srtf", PARAMETERS, given)?, true)),
 };
 
 /// Shortest job first.
@@ -186,6 +203,7 @@ pub(super) const SJF: Entry = Entry {
     source: "folklore",
     reads_declared: true,
     suits: Suits::AnyJobs,
+    parameters: PARAMETERS,
     defaults: defaults::<Parameters>,
-    build: |given| Ok(Shortest::boxed(parameters("sjf", given)?, false)),
+    build: |given| Ok(Shortest::boxed(parameters("sjf", PARAMETERS, given)?, false)),
 };

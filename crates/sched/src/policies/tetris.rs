@@ -28,7 +28,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::decide::{
-    Ahead, Cadence, Decision, Entry, Policy, Rank, Ranked, Reason, Suits, Verdict, defaults, parameters,
+    Ahead, Cadence, Decision, Entry, PLACEMENT, Parameter, Policy, Rank, Ranked, Reason, Suits, Verdict,
+    defaults, flagged, parameters,
 };
 use crate::model::{Allocation, Job, JobId, PriorityClass, Time};
 use crate::place::{Ask, Rule};
@@ -40,6 +41,15 @@ struct Parameters {
     placement: Rule,
     faithful: bool,
 }
+
+/// What its parameters mean and may be.
+const PARAMETERS: &[Parameter] = &[
+    PLACEMENT,
+    flagged(
+        "faithful",
+        "add remaining work to the score, as the public code of DL2 does, instead of taking it off",
+    ),
+];
 
 /// Class, remaining time in microseconds, submission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -225,9 +235,10 @@ pub(super) const ENTRY: Entry = Entry {
     source: "Grandl et al., Tetris, SIGCOMM 2014",
     reads_declared: true,
     suits: Suits::AnyJobs,
+    parameters: PARAMETERS,
     defaults: defaults::<Parameters>,
     build: |given| {
-        let parameters: Parameters = parameters("tetris", given)?;
+        let parameters: Parameters = parameters("tetris", PARAMETERS, given)?;
         let ranked = Ranked::placing_by(parameters.placement);
         Ok(Box::new(Tetris { parameters, ranked }))
     },

@@ -38,13 +38,10 @@ pub(super) const DRF: Contender = contender("DRF, as coded", "slot-drf", "misfit
 pub(super) const FIFO: Contender = contender("FIFO, as coded", "slot-fifo", "misfit = 'stop'");
 /// Optimus as the public code has it: on the true speeds.
 pub(super) const OPTIMUS: Contender =
-    contender("Optimus, as coded", "optimus", "round_s = 1200\nmode = 'as_coded'\nspeeds = 'declared'");
+    contender("Optimus, as coded", "optimus", "round_s = 1200\nmode = 'as_coded'");
 /// The same with speeds fitted to the whole table.
-pub(super) const OPTIMUS_FITTED: Contender = contender(
-    "Optimus, as coded, speeds fitted to all sizes",
-    "optimus",
-    "round_s = 1200\nmode = 'as_coded'\nspeeds = 'fitted'\nprofile = 0",
-);
+pub(super) const OPTIMUS_FITTED: Contender =
+    contender("Optimus, as coded, speeds fitted to all sizes", "optimus", "round_s = 1200\nmode = 'fitted'");
 
 /// What else is compared.
 pub(super) const OTHERS: [Contender; 9] = [

@@ -7,7 +7,7 @@ use crate::model::{Better, Convergence, Curve, DeclaredLoss, LossPoint};
 
 use super::projection::{Found, Parameters};
 use super::window::{Window, median};
-use super::{Fit, Fitting, families};
+use super::{Fit, Recency, families};
 
 /// With so few points, or whenever there are an eighth more than at the last time, a fit also begins from scratch, so that none is caught for
 /// good where an early one went astray.
@@ -80,10 +80,10 @@ impl Fitter {
         points: &[LossPoint],
         taken: u64,
         declared: &DeclaredLoss,
-        fitting: &Fitting,
+        recency: &Recency,
     ) -> Option<Fit> {
         let plan = Plan::new(declared, points);
-        let window = Window::new(points, fitting, plan.median)?;
+        let window = Window::new(points, recency, plan.median)?;
         let anew = points.len() < FEW || taken >= self.scratch + self.scratch / 8;
         if anew {
             self.scratch = taken;

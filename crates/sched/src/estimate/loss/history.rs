@@ -6,7 +6,7 @@ use crate::model::{DeclaredLoss, LossPoint};
 
 use super::fitter::{Fitter, oriented};
 use super::window::median;
-use super::{Expected, Fit, Fitting};
+use super::{Expected, Fit, Fitting, fit_inverse};
 
 /// Loss reports kept of one job; when there are more, every second one of the older half is dropped.
 pub const MAX_LOSS_POINTS: usize = 256;
@@ -51,7 +51,10 @@ impl LossHistory {
     }
 
     fn fitted(&mut self, declared: &DeclaredLoss, fitting: &Fitting) -> Option<Fit> {
-        self.fitter.fit(&self.points, self.taken, declared, fitting)
+        match fitting {
+            Fitting::Families(recency) => self.fitter.fit(&self.points, self.taken, declared, recency),
+            Fitting::Inverse => fit_inverse(&self.points),
+        }
     }
 
     /// An attempt begins from so many iterations. What was reported beyond them will be done again, and is dropped.
@@ -144,6 +147,12 @@ impl LossHistory {
     /// The lowest loss so far.
     pub const fn lowest(&self) -> f64 {
         self.lowest
+    }
+
+    /// The largest of the reports that are kept, whatever its sign: what losses are divided by where their unit shall not
+    /// matter. 0 before the first.
+    pub fn largest(&self) -> f64 {
+        self.points.iter().map(|point| point.loss.abs()).fold(0.0, f64::max)
     }
 
     /// The fitted curve, if one was wanted and could be fitted.

@@ -2,7 +2,7 @@
 
 use crate::model::LossPoint;
 
-use super::{Fitting, MAX_LOSS_POINTS};
+use super::{MAX_LOSS_POINTS, Recency};
 
 /// Points of less weight than this are left out, which bounds the work further.
 const LEAST_WEIGHT: f64 = 1e-6;
@@ -45,16 +45,16 @@ impl Window {
     /// SLAQ's weights fall exponentially with the age of a point in iterations. Where only some iterations are reported,
     /// that would leave nothing but the last point, so ours fall with the number of later points; where each iteration
     /// is reported, that is the same.
-    pub(super) fn new(points: &[LossPoint], fitting: &Fitting, median: bool) -> Option<Self> {
-        let heavy = (LEAST_WEIGHT.ln() / fitting.decay.ln()).floor() + 1.0;
-        let heavy = if fitting.decay < 1.0 { heavy as usize } else { MAX_LOSS_POINTS };
-        let least = (fitting.least_points as usize).max(3);
-        let count = points.len().min(fitting.window as usize).min(heavy.max(least)).min(MAX_LOSS_POINTS);
+    pub(super) fn new(points: &[LossPoint], recency: &Recency, median: bool) -> Option<Self> {
+        let heavy = (LEAST_WEIGHT.ln() / recency.decay.ln()).floor() + 1.0;
+        let heavy = if recency.decay < 1.0 { heavy as usize } else { MAX_LOSS_POINTS };
+        let least = (recency.least_points as usize).max(3);
+        let count = points.len().min(recency.window as usize).min(heavy.max(least)).min(MAX_LOSS_POINTS);
         if count < least {
             return None;
         }
         let mut new = Self::unweighted(&points[points.len() - count..], median)?;
-        new.weigh(fitting.decay);
+        new.weigh(recency.decay);
         Some(new)
     }
 

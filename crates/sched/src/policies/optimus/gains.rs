@@ -1,13 +1,15 @@
 //! Who gets the next worker or server: the marginal gains of Optimus (section 4.1).
 
-use crate::decide::{Given, MOST_UNITS, Misfit, Slate, Unit, most_of};
+use std::collections::BTreeMap;
+
+use crate::decide::{Given, Line, MOST_UNITS, Misfit, Slate, Unit, most_of};
 use crate::estimate::{Expected, Milestone};
-use crate::model::{DataParallel, JobId, Resources, SpeedFunction};
+use crate::model::{DataParallel, JobId, Resources, SERVER_TASK, SpeedFunction};
 use crate::rank::{Offer, hand_out};
 use crate::view::{JobView, Phase, Snapshot};
 
+use super::Parameters;
 use super::speeds::{Known, Speeds};
-use super::{Mode, Parameters};
 
 /// An end of training that is farther off than so many times what was done is not believed.
 const FARTHEST: f64 = 100.0;
@@ -18,14 +20,14 @@ const OVERDUE: f64 = 0.01;
 pub(super) struct Handed<'a> {
     /// Each unit where it went first.
     pub(super) slate: Slate<'a>,
-    /// Workers and servers by position on the slate; none for jobs that keep what they have.
-    pub(super) sizes: Vec<(u32, u32)>,
     /// Positions in the order of arrival, higher classes first.
     pub(super) order: Vec<usize>,
+    /// The jobs of which it is known what more or fewer units would mean; by position on the slate.
+    pub(super) candidates: BTreeMap<usize, Candidate>,
 }
 
 /// A job that could have more.
-struct Candidate {
+pub(super) struct Candidate {
     /// Its position on the slate.
     line: usize,
     /// Iterations that it has still to do.
@@ -35,6 +37,8 @@ struct Candidate {
     trust: f64,
     /// Worker and server as parts of the cluster.
     shares: [f64; 2],
+    /// Its size is settled: what it was offered beyond that was not worth the move.
+    is_settled: bool,
 }
 
 struct State<'a> {
@@ -43,30 +47,19 @@ struct State<'a> {
 }
 
 pub(super) fn hand_out_units<'a>(seen: &'a Snapshot, given: &Parameters, speeds: &mut Speeds) -> Handed<'a> {
-    let as_coded = given.mode == Mode::AsCoded;
+    let as_coded = given.mode.is_coded();
     let mut slate = Slate::new(seen, if as_coded { Misfit::Stop } else { Misfit::Skip });
     let order = slate.in_order(|_, view| view.job.submitted);
     for i in order.iter().copied() {
         if as_coded { start_apart(&mut slate, i) } else { _ = slate.give(i, Unit::Bundle) }
     }
-    let ids: Vec<JobId> = slate.lines().iter().map(|line| line.job.id).collect();
-    let total = seen.cluster.total();
-    let mut candidates = Vec::new();
-    for i in order.iter().copied() {
-        let view = seen.job(ids[i]).expect("the slate has the jobs of the snapshot");
-        let Some(shape) = slate.lines()[i].elastic().filter(|_| slate.lines()[i].runs()).copied() else {
-            continue;
-        };
-        match speeds.of(view, &shape, given.speeds, given.profile) {
-            Known::Explore(workers, servers) => explore(&mut slate, i, workers, servers),
-            Known::Function(speed) => {
-                let shares = if as_coded { [1.0; 2] } else { shares(&shape, &total) };
-                candidates.push(Candidate::new(seen, view, i, shares, speed, given));
-            }
-        }
-    }
+    let candidates = find_candidates(seen, given, speeds, &mut slate, &order);
     let mut state = State { slate, candidates };
     state.hand_out_by_class(as_coded);
+    // What is taken back goes to others, which may be worth it for them.
+    while !as_coded && state.take_back(seen, given.restart_gain) {
+        state.hand_out_by_class(as_coded);
+    }
     let State { mut slate, candidates } = state;
     if as_coded {
         // A worker without a server does nothing; the code lets it hold its place until the slot is over.
@@ -79,14 +72,36 @@ pub(super) fn hand_out_units<'a>(seen: &'a Snapshot, given: &Parameters, speeds:
             }
         }
     }
-    let mut sizes: Vec<(u32, u32)> = slate.lines().iter().map(|line| (line.workers, line.servers)).collect();
-    if !as_coded {
-        for candidate in &candidates {
-            let view = seen.job(ids[candidate.line]).expect("it is there");
-            sizes[candidate.line] = candidate.worth_moving(view, sizes[candidate.line], given.restart_gain);
-        }
+    let candidates = candidates.into_iter().map(|candidate| (candidate.line, candidate)).collect();
+    Handed { slate, order, candidates }
+}
+
+/// The jobs that run and of which enough is known; of the others, each is brought to a size at which it shall be measured.
+fn find_candidates(
+    seen: &Snapshot,
+    given: &Parameters,
+    speeds: &mut Speeds,
+    slate: &mut Slate<'_>,
+    order: &[usize],
+) -> Vec<Candidate> {
+    let total = seen.cluster.total();
+    let ids: Vec<JobId> = slate.lines().iter().map(|line| line.job.id).collect();
+    speeds.look_at(seen, !given.mode.is_coded());
+    let mut candidates = Vec::new();
+    for i in order.iter().copied() {
+        let view = seen.job(ids[i]).expect("the slate has the jobs of the snapshot");
+        let Some(shape) = slate.lines()[i].elastic().filter(|_| slate.lines()[i].runs()).copied() else {
+            continue;
+        };
+        let speed = match speeds.of(view, &shape, given.knowledge()) {
+            Known::Explore { sizes, .. } if explore(slate, i, &sizes) => continue,
+            Known::Explore { meanwhile, .. } => meanwhile,
+            Known::Function(speed) => speed,
+        };
+        let shares = if given.mode.is_coded() { [1.0; 2] } else { shares(&shape, &total) };
+        candidates.push(Candidate::new(seen, view, i, shares, speed, given));
     }
-    Handed { slate, sizes, order }
+    candidates
 }
 
 /// As coded, a first worker and a first server each go to the least loaded node.
@@ -98,10 +113,30 @@ fn start_apart(slate: &mut Slate<'_>, i: usize) {
     }
 }
 
-/// Brings a job to the size at which it shall be measured, as far as there is room.
-fn explore(slate: &mut Slate<'_>, i: usize, workers: u32, servers: u32) {
+/// Brings a job to the first of some sizes, workers and servers, for which there is room. If there is room for none it
+/// keeps what it has.
+fn explore(slate: &mut Slate<'_>, i: usize, sizes: &[(u32, u32)]) -> bool {
+    let (least, had) = (size(&slate.lines()[i]), slate.lines()[i].target());
+    sizes.iter().any(|wanted| {
+        let fits = wanted.0 >= least.0 && wanted.1 >= least.1 && grow(slate, i, *wanted);
+        if !fits && size(&slate.lines()[i]) != least {
+            slate.restore(i, &had);
+        }
+        fits
+    })
+}
+
+/// Workers and servers.
+pub(super) const fn size(line: &Line) -> (u32, u32) {
+    (line.workers, line.servers)
+}
+
+/// Gives a job units up to a size, as far as there is room; whether it has that size then.
+fn grow(slate: &mut Slate<'_>, i: usize, (workers, servers): (u32, u32)) -> bool {
     while slate.lines()[i].servers < servers && slate.give(i, Unit::Server) == Given::Yes {}
-    while slate.lines()[i].workers < workers && slate.give(i, Unit::Worker) == Given::Yes {}
+    let has_servers = slate.lines()[i].servers >= servers;
+    while has_servers && slate.lines()[i].workers < workers && slate.give(i, Unit::Worker) == Given::Yes {}
+    size(&slate.lines()[i]) == (workers, servers)
 }
 
 /// A worker and a server as parts of the cluster.
@@ -126,25 +161,29 @@ impl Candidate {
     ) -> Self {
         let done = view.iterations(seen.at);
         let (left, total) = remaining(view, done, given);
-        let is_young = given.mode == Mode::Published && done < given.young * total;
-        Self { line, left, speed, trust: if is_young { given.young_factor } else { 1.0 }, shares }
+        let is_young = !given.mode.is_coded() && done < given.young * total;
+        let trust = if is_young { given.young_factor } else { 1.0 };
+        Self { line, left, speed, trust, shares, is_settled: false }
     }
 
     /// Seconds still to go with so many workers and servers.
-    fn time_s(&self, workers: u32, servers: u32) -> f64 {
+    pub(super) fn time_s(&self, (workers, servers): (u32, u32)) -> f64 {
         self.left / self.speed.iterations_per_s(workers, servers)
     }
 
-    /// The size that a running job is brought to: the new one, unless it is larger in any way, smaller in none, and does
-    /// not save enough to pay for the move.
-    fn worth_moving(&self, view: &JobView, new: (u32, u32), times: f64) -> (u32, u32) {
-        let cost_s = (view.job.move_cost.save + view.job.move_cost.load).as_secs_f64() * times;
-        let old = (view.target.workers(), view.target.count_of(crate::model::SERVER_TASK));
-        let grows = new != old && new.0 >= old.0 && new.1 >= old.1;
+    /// The size that a running job should rather keep: where the new one does not save so many times what the move costs.
+    fn rather(&self, view: &JobView, new: (u32, u32), times: f64) -> Option<(u32, u32)> {
+        let old = (view.target.workers(), view.target.count_of(SERVER_TASK));
+        let cost_s = move_cost_s(view) * times;
         let is_running = view.phase == Phase::Running && view.target.is_some();
-        let saved_s = self.time_s(old.0, old.1) - self.time_s(new.0, new.1);
-        if is_running && grows && cost_s > 0.0 && saved_s <= cost_s { old } else { new }
+        let saved_s = self.time_s(old) - self.time_s(new);
+        (is_running && new != old && cost_s > 0.0 && saved_s <= cost_s).then_some(old)
     }
+}
+
+/// Seconds that a job loses when it is moved or its size is changed.
+pub(super) fn move_cost_s(view: &JobView) -> f64 {
+    (view.job.move_cost.save + view.job.move_cost.load).as_secs_f64()
 }
 
 /// Iterations still to do and in all: as declared; else, or past that, until the fitted loss falls no more (section 3.1);
@@ -155,7 +194,7 @@ fn remaining(view: &JobView, done: f64, given: &Parameters) -> (f64, f64) {
         return (total - done, total);
     }
     let as_many = done.max(1.0);
-    let slow = Milestone::Slow { fall: given.loss_fall, over: given.loss_over };
+    let slow = Milestone::Slow { fall: given.loss_fall * view.losses.largest(), over: given.loss_over };
     let fitted = view.losses.fit().map(|fit| Expected::from(*fit));
     let end = fitted.and_then(|expected| expected.reaches(slow, done, FARTHEST * as_many));
     let left = match end.map(|end| end - done) {
@@ -186,6 +225,27 @@ impl State<'_> {
         }
     }
 
+    /// Brings running jobs back to the size that they had, where the new one is not worth the move and there is room for
+    /// the old one; whether there were any. A job that has to give, gives.
+    fn take_back(&mut self, seen: &Snapshot, times: f64) -> bool {
+        let mut any = false;
+        for candidate in self.candidates.iter_mut().filter(|candidate| !candidate.is_settled) {
+            let i = candidate.line;
+            let new = size(&self.slate.lines()[i]);
+            let view =
+                seen.job(self.slate.lines()[i].job.id).expect("the slate has the jobs of the snapshot");
+            let Some(old) = candidate.rather(view, new, times) else { continue };
+            let given = self.slate.lines()[i].target();
+            self.slate.cut(i, (old.0.min(new.0), old.1.min(new.1)));
+            if grow(&mut self.slate, i, old) {
+                (candidate.is_settled, any) = (true, true);
+            } else {
+                self.slate.restore(i, &given);
+            }
+        }
+        any
+    }
+
     /// The better of one more worker and one more server, and its gain.
     fn best(&self, i: usize, as_coded: bool) -> Option<(Unit, f64)> {
         let [worker, server] = self.gains(i, as_coded);
@@ -201,16 +261,16 @@ impl State<'_> {
     fn gains(&self, i: usize, as_coded: bool) -> [Option<f64>; 2] {
         let candidate = &self.candidates[i];
         let line = &self.slate.lines()[candidate.line];
-        let Some(shape) = line.elastic() else { return [None; 2] };
+        let Some(shape) = line.elastic().filter(|_| !candidate.is_settled) else { return [None; 2] };
         let (w, p) = (line.workers, line.servers);
-        let now_s = candidate.time_s(w, p);
+        let now_s = candidate.time_s((w, p));
         let [of_worker, of_server] = candidate.shares;
         let gain = |then_s: f64, share: f64| candidate.trust * (now_s - then_s) / share;
         let worker = as_coded || w < most_of(shape.workers);
         let server = shape.server.is_some() && (as_coded || p < most_of(shape.servers));
         [
-            worker.then(|| gain(candidate.time_s(w.saturating_add(1), p), of_worker)),
-            server.then(|| gain(candidate.time_s(w, p.saturating_add(1)), of_server)),
+            worker.then(|| gain(candidate.time_s((w.saturating_add(1), p)), of_worker)),
+            server.then(|| gain(candidate.time_s((w, p.saturating_add(1))), of_server)),
         ]
         // From no speed to no speed is no gain, and must not hide that of the other unit.
         .map(|gain| gain.filter(|gain| !gain.is_nan()))
@@ -273,17 +333,44 @@ mod tests {
         assert_eq!(remaining(&view(declared.clone()), 30.0, &given), (70.0, 100.0));
         assert_eq!(remaining(&view(Declared::default()), 30.0, &given), (30.0, 60.0));
         assert_eq!(remaining(&view(declared), 300.0, &given), (3.0, 303.0), "past its end a little is left");
-        // 2 * 0.9^k falls by 0.01 over ten iterations when 2 * 0.9^k (0.9^-10 - 1) = 0.01, that is at k = 60.4.
-        let mut known = view(Declared::default());
+        // The largest loss is 2.5, so it has to fall by 0.025: 2 * 0.9^k (0.9^-10 - 1) = 0.025, that is at k = 51.7.
         let curve = Curve::Geometric { amplitude: 2.0, mu: 0.9, c: 0.5 };
-        let of_kind = DeclaredLoss { convergence: Some(Convergence::Linear), ..DeclaredLoss::default() };
-        for k in 0..30 {
-            let point = LossPoint { iteration: f64::from(k), loss: curve.loss(f64::from(k)), accuracy: None };
-            Arc::make_mut(&mut known.losses).report(&[point], &of_kind, Some(&Fitting::default()));
-        }
-        let (left, total) = remaining(&known, 29.0, &given);
-        let expected = (200.0 * (0.9_f64.powi(-10) - 1.0)).ln() / -(0.9_f64.ln());
+        let (left, total) = remaining(&reported(curve, 1.0, &Fitting::default()), 29.0, &given);
+        let expected = (80.0 * (0.9_f64.powi(-10) - 1.0)).ln() / -(0.9_f64.ln());
         assert!((total - expected).abs() < 1.0 && (left + 29.0 - total).abs() < 1e-9, "{total} {expected}");
+    }
+
+    /// A job that reported 30 losses by a curve, in some unit.
+    fn reported(curve: Curve, unit: f64, fitting: &Fitting) -> JobView {
+        let mut known = view(Declared::default());
+        let convergence = Some(match curve {
+            Curve::Geometric { .. } => Convergence::Linear,
+            Curve::Sublinear { .. } => Convergence::Sublinear,
+        });
+        let of_kind = DeclaredLoss { convergence, ..DeclaredLoss::default() };
+        for k in (0..30).map(f64::from) {
+            let point = LossPoint { iteration: k, loss: unit * curve.loss(k), accuracy: None };
+            Arc::make_mut(&mut known.losses).report(&[point], &of_kind, Some(fitting));
+        }
+        known
+    }
+
+    #[test]
+    fn the_unit_of_a_loss_changes_nothing_and_its_own_curve_says_when_it_is_slow() {
+        let given = Parameters { loss_fall: 0.01, loss_over: 10.0, ..Parameters::default() };
+        // 1 / (0.2 k + 0.5) + 0.25 begins at 2.25, so it has to fall by 0.0225 over ten iterations.
+        let curve = Curve::Sublinear { a: 0.0, b: 0.2, c: 0.5, d: 0.25 };
+        let stop = Milestone::Slow { fall: 0.0225, over: 10.0 };
+        let truth = Expected::Curve(curve).reaches(stop, 29.0, 1e4).expect("it flattens");
+        for unit in [1e-6, 1.0, 1e6] {
+            for fitting in [Fitting::Inverse, Fitting::default()] {
+                let (_, total) = remaining(&reported(curve, unit, &fitting), 29.0, &given);
+                assert!((total / truth - 1.0).abs() < 0.01, "{unit} {fitting:?}: {total} {truth}");
+            }
+        }
+        assert!(truth > 40.0, "it is not slow at the start already: {truth}");
+        let by_own = reported(curve, 1.0, &Fitting::Inverse);
+        assert_eq!(by_own.losses.fit().copied(), crate::estimate::fit_inverse(by_own.losses.points()));
     }
 
     #[test]
@@ -296,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn a_running_job_grows_only_if_that_pays_for_the_move() {
+    fn a_running_job_changes_only_if_that_pays_for_the_move() {
         let mut running = view(Declared::default());
         running.phase = Phase::Running;
         running.target = crate::model::Allocation::new(vec![crate::model::Placement {
@@ -307,13 +394,16 @@ mod tests {
             gpus: crate::model::GpuSet::whole(3),
         }]);
         let speed = SpeedFunction::Linear { iteration_s: 1.0, reference: 1 };
-        let of = |left| Candidate { line: 0, left, speed: speed.clone(), trust: 1.0, shares: [1.0; 2] };
+        let of = |left| {
+            let (trust, shares, is_settled) = (1.0, [1.0; 2], false);
+            Candidate { line: 0, left, speed: speed.clone(), trust, shares, is_settled }
+        };
         // From 2 to 4 workers saves a quarter of the iterations; moving costs 60 seconds.
-        assert_eq!(of(239.0).worth_moving(&running, (4, 0), 1.0), (2, 0));
-        assert_eq!(of(241.0).worth_moving(&running, (4, 0), 1.0), (4, 0));
-        assert_eq!(of(241.0).worth_moving(&running, (4, 0), 2.0), (2, 0));
-        assert_eq!(of(1.0).worth_moving(&running, (1, 0), 1.0), (1, 0), "who has to give does");
+        assert_eq!(of(239.0).rather(&running, (4, 0), 1.0), Some((2, 0)));
+        assert_eq!(of(241.0).rather(&running, (4, 0), 1.0), None);
+        assert_eq!(of(241.0).rather(&running, (4, 0), 2.0), Some((2, 0)));
+        assert_eq!(of(1.0).rather(&running, (1, 0), 1.0), Some((2, 0)), "to get slower is worth nothing");
         running.phase = Phase::Waiting;
-        assert_eq!(of(1.0).worth_moving(&running, (4, 0), 1.0), (4, 0));
+        assert_eq!(of(1.0).rather(&running, (4, 0), 1.0), None);
     }
 }

@@ -1,22 +1,23 @@
 //! How fast each job would go with other numbers of workers and servers, as far as can be known (Optimus, section 3.2).
 //!
-//! What is known: a declared function, a declared table (earlier runs of jobs of the same kind) and what was measured of
-//! the job itself. A fit is made from the profile points of the table and from the job's own measurements, which count for
-//! more recent ones; it is kept until there is a new measurement.
+//! What is known: a declared function, a declared table (earlier runs of jobs of the same kind), what was measured of the
+//! job itself, and what was measured of others of its type that are there: of the same model, with workers and servers that
+//! demand the same. A fit is made from the profile points of the table and from measurements. Of one size the job's own
+//! measurement counts, else the mean time of an iteration of the others, else the table. A fit is kept until there is a new
+//! measurement.
 
 use std::collections::BTreeMap;
 
 use crate::estimate::{PROFILE_SIZES, SpeedFit, SpeedPoint, fit_speed};
-use crate::model::{DataParallel, JobId, SpeedFunction, WorkerRange};
-use crate::view::JobView;
+use crate::model::{DataParallel, Job, JobId, ModelId, Resources, SpeedFunction, WorkerRange};
+use crate::view::{JobView, Snapshot};
 
-/// From where speeds are taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "snake_case")]
+/// What speeds are planned on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Knowledge {
-    /// From a function fitted to profile points and measurements.
-    Fitted,
-    /// From what is declared, as it is: an oracle.
+    /// A function fitted to measurements and to so many profile points of a declared table; 0 means all.
+    Fitted(usize),
+    /// What is declared, as it is: an oracle.
     Declared,
 }
 
@@ -25,45 +26,84 @@ pub(super) enum Knowledge {
 pub(super) enum Known {
     /// A function.
     Function(SpeedFunction),
-    /// Too little: it should be measured at this size, workers and servers.
-    Explore(u32, u32),
+    /// Too little.
+    Explore {
+        /// It should be measured at one of these, workers and servers, the first ones first.
+        sizes: Vec<(u32, u32)>,
+        /// What to go by where it cannot be.
+        meanwhile: SpeedFunction,
+    },
 }
 
-/// Fits by job, with the number and the latest of the measurements they were made from.
+/// Jobs with the same speeds: of one model, with the same workers and servers.
+type Type = (ModelId, Resources, Option<Resources>);
+
+/// Fits by job, with the measurements they were made from, and measurements by type.
 #[derive(Debug, Default)]
 pub(super) struct Speeds {
     fits: BTreeMap<JobId, (Vec<SpeedPoint>, Known)>,
+    of_types: BTreeMap<Type, Vec<SpeedPoint>>,
 }
 
+fn type_of(job: &Job) -> Option<Type> {
+    let shape = job.shape.data_parallel()?;
+    Some((job.model?, shape.worker, shape.server.filter(|_| shape.servers.max > 0)))
+}
+
+/// The sum of times of an iteration by size, and their number.
+type Times = BTreeMap<(u32, u32), (f64, f64)>;
+
 impl Speeds {
-    /// What is known of a job's speed. `profile` is how many points of a declared table are looked at; 0 means all.
-    pub(super) fn of(
-        &mut self,
-        view: &JobView,
-        shape: &DataParallel,
-        knowledge: Knowledge,
-        profile: usize,
-    ) -> Known {
-        let declared = view.job.declared.speed.as_ref();
-        match declared {
-            Some(SpeedFunction::Measured(_)) if knowledge == Knowledge::Fitted => {}
-            Some(function) => return Known::Function(function.clone()),
-            None => {}
+    /// Forgets the jobs that are gone and gathers what was measured of each type, if that is shared.
+    pub(super) fn look_at(&mut self, seen: &Snapshot, shares: bool) {
+        self.fits.retain(|id, _| seen.jobs.contains_key(id));
+        let mut types: BTreeMap<Type, Times> = BTreeMap::new();
+        for view in seen.jobs().filter(|view| shares && !view.speeds.points().is_empty()) {
+            let Some(of_type) = type_of(&view.job) else { continue };
+            let times = types.entry(of_type).or_default();
+            for point in view.speeds.points() {
+                let (sum, count) = times.entry(size(point)).or_default();
+                (*sum, *count) = (*sum + 1.0 / point.iterations_per_s, *count + 1.0);
+            }
         }
-        let measured = view.speeds.points();
+        let mean = |((workers, servers), (sum, count)): ((u32, u32), (f64, f64))| SpeedPoint {
+            workers,
+            servers,
+            iterations_per_s: count / sum,
+        };
+        self.of_types =
+            types.into_iter().map(|(kind, times)| (kind, times.into_iter().map(mean).collect())).collect();
+    }
+
+    /// What is known of a job's speed.
+    pub(super) fn of(&mut self, view: &JobView, shape: &DataParallel, knowledge: Knowledge) -> Known {
+        let declared = view.job.declared.speed.as_ref();
+        let profile = match (declared, knowledge) {
+            (Some(SpeedFunction::Measured(_)) | None, Knowledge::Fitted(profile)) => profile,
+            (Some(function), _) => return Known::Function(function.clone()),
+            // There is nothing to be had as declared.
+            (None, Knowledge::Declared) => 0,
+        };
+        let measured = self.measured(view);
         if let Some((from, known)) = self.fits.get(&view.id())
-            && from == measured
+            && *from == measured
         {
             return known.clone();
         }
-        let known = fitted(declared, measured, shape, profile);
-        self.fits.insert(view.id(), (measured.to_vec(), known.clone()));
+        let known = fitted(declared, &measured, shape, profile);
+        self.fits.insert(view.id(), (measured, known.clone()));
         known
     }
 
-    /// Forgets the jobs that are gone.
-    pub(super) fn keep(&mut self, is_there: impl Fn(JobId) -> bool) {
-        self.fits.retain(|id, _| is_there(*id));
+    /// What was measured of a job, or else of its type, by size; its own measurements last.
+    fn measured(&self, view: &JobView) -> Vec<SpeedPoint> {
+        let own = view.speeds.points();
+        let of_type = type_of(&view.job).and_then(|kind| self.of_types.get(&kind));
+        let others = of_type.into_iter().flatten();
+        let mut all: Vec<SpeedPoint> =
+            others.filter(|other| !own.iter().any(|own| size(own) == size(other))).copied().collect();
+        all.extend(own);
+        all
     }
 }
 
@@ -77,12 +117,11 @@ fn fitted(
     let mut points = declared.map_or_else(Vec::new, |table| profiled(table, profile));
     points.retain(|point| !measured.iter().any(|own| size(own) == size(point)));
     points.extend(measured);
-    match fit_speed(&points, with_servers) {
-        Some(SpeedFit { function, .. }) => Known::Function(function),
-        None => {
-            next_size(measured, shape).map_or_else(|| by_division(measured), |(w, p)| Known::Explore(w, p))
-        }
+    if let Some(SpeedFit { function, .. }) = fit_speed(&points, with_servers) {
+        return Known::Function(function);
     }
+    let (sizes, meanwhile) = (next_sizes(measured, shape), by_division(measured));
+    if sizes.is_empty() { Known::Function(meanwhile) } else { Known::Explore { sizes, meanwhile } }
 }
 
 const fn size(point: &SpeedPoint) -> (u32, u32) {
@@ -112,22 +151,27 @@ fn profiled(table: &SpeedFunction, count: usize) -> Vec<SpeedPoint> {
     sizes.into_iter().map(point).filter(|point| point.iterations_per_s > 0.0).collect()
 }
 
-/// The next size to measure, among those that the job can have.
-fn next_size(measured: &[SpeedPoint], shape: &DataParallel) -> Option<(u32, u32)> {
+/// The sizes to measure next, among those that the job can have.
+fn next_sizes(measured: &[SpeedPoint], shape: &DataParallel) -> Vec<(u32, u32)> {
     // A range may end at 0.
     let within = |count: u32, range: WorkerRange| count.max(range.min.max(1)).min(range.max);
     let servers = |count: u32| shape.server.map_or(0, |_| within(count, shape.servers));
-    let sizes = PROFILE_SIZES.iter().map(|(w, p)| (within(*w, shape.workers), servers(*p)));
-    sizes.into_iter().find(|wanted| !measured.iter().any(|point| size(point) == *wanted))
+    let mut sizes = Vec::new();
+    for wanted in PROFILE_SIZES.iter().map(|(w, p)| (within(*w, shape.workers), servers(*p))) {
+        if !measured.iter().any(|point| size(point) == wanted) && !sizes.contains(&wanted) {
+            sizes.push(wanted);
+        }
+    }
+    sizes
 }
 
 /// Where no more can be learnt, work is taken to divide as it did at the fastest size.
-fn by_division(measured: &[SpeedPoint]) -> Known {
+fn by_division(measured: &[SpeedPoint]) -> SpeedFunction {
     let best = measured.iter().max_by(|a, b| a.iterations_per_s.total_cmp(&b.iterations_per_s));
-    let function = best.map_or(SpeedFunction::Linear { iteration_s: 1.0, reference: 1 }, |best| {
-        SpeedFunction::Linear { iteration_s: 1.0 / best.iterations_per_s, reference: best.workers }
-    });
-    Known::Function(function)
+    best.map_or(SpeedFunction::Linear { iteration_s: 1.0, reference: 1 }, |best| SpeedFunction::Linear {
+        iteration_s: 1.0 / best.iterations_per_s,
+        reference: best.workers,
+    })
 }
 
 #[cfg(test)]
@@ -140,6 +184,11 @@ mod tests {
         let range = WorkerRange { min: 1, max: 16 };
         let server = servers.then(|| Resources::cpus(1));
         DataParallel { worker: Resources::gpus(1), workers: range, server, servers: range }
+    }
+
+    fn next(known: &Known) -> (u32, u32) {
+        let Known::Explore { sizes, .. } = known else { panic!("{known:?}") };
+        sizes[0]
     }
 
     fn measure(truth: &SpeedFunction, sizes: &[(u32, u32)]) -> Vec<SpeedPoint> {
@@ -157,7 +206,7 @@ mod tests {
         let mut sizes = Vec::new();
         let known = loop {
             match fitted(None, &measure(&truth, &sizes), &shape(true), 10) {
-                Known::Explore(workers, servers) => sizes.push((workers, servers)),
+                Known::Explore { sizes: next, .. } => sizes.push(next[0]),
                 Known::Function(function) => break function,
             }
         };
@@ -165,7 +214,7 @@ mod tests {
         assert!((known.iterations_per_s(16, 3) / truth.iterations_per_s(16, 3) - 1.0).abs() < 1e-6);
         let ring = SpeedFunction::AllReduce { theta: [4.0, 1.0, 0.1] };
         let first = fitted(None, &[], &shape(false), 10);
-        assert_eq!(first, Known::Explore(1, 0));
+        assert_eq!(next(&first), (1, 0));
         let points = measure(&ring, &[(1, 0), (4, 0), (2, 0)]);
         assert!(matches!(fitted(None, &points, &shape(false), 10), Known::Function(_)));
     }
@@ -175,7 +224,7 @@ mod tests {
         let narrow = DataParallel { workers: WorkerRange { min: 2, max: 3 }, ..shape(false) };
         let points =
             [2, 3].map(|workers| SpeedPoint { workers, servers: 0, iterations_per_s: f64::from(workers) });
-        assert_eq!(fitted(None, &points[..1], &narrow, 10), Known::Explore(3, 0));
+        assert_eq!(next(&fitted(None, &points[..1], &narrow, 10)), (3, 0));
         let divided = SpeedFunction::Linear { iteration_s: 1.0 / 3.0, reference: 3 };
         assert_eq!(fitted(None, &points, &narrow, 10), Known::Function(divided));
     }
@@ -183,7 +232,7 @@ mod tests {
     #[test]
     fn a_job_that_may_have_no_servers_is_explored_as_workers_alone() {
         let none = DataParallel { servers: WorkerRange { min: 0, max: 0 }, ..shape(true) };
-        assert_eq!(fitted(None, &[], &none, 10), Known::Explore(1, 0));
+        assert_eq!(next(&fitted(None, &[], &none, 10)), (1, 0));
         let ring = SpeedFunction::AllReduce { theta: [4.0, 1.0, 0.1] };
         let points = measure(&ring, &[(1, 0), (4, 0), (2, 0)]);
         let Known::Function(function) = fitted(None, &points, &none, 10) else { panic!("enough") };

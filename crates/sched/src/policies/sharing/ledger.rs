@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::{JobId, Resources, TenantId};
+use crate::decide::most_of;
+use crate::model::{DataParallel, JobId, Resources, TenantId};
 use crate::view::Snapshot;
 
 use super::Measure;
@@ -66,6 +67,13 @@ impl Accounts {
     pub(super) fn job_share(&self, id: JobId, weight: f64) -> f64 {
         let share = (self.measure)(&self.held_by(id), &self.total);
         if weight > 0.0 { share / weight } else { f64::INFINITY }
+    }
+
+    /// How many workers a job is given at the most: as many as it can use, unless they take nothing that is kept count of,
+    /// which would never come to an end.
+    pub(super) fn most_workers(&self, shape: &DataParallel) -> u32 {
+        let counts = shape.worker.dominant_share(&self.total) > 0.0;
+        if counts { shape.workers.max } else { most_of(shape.workers) }
     }
 
     /// Tenants by share, compared level by level from the top of the tree; ties by number.

@@ -21,8 +21,10 @@
 //!
 //! # Where we differ
 //! A job of fixed size counts with all that it holds; DRF's paper has many small tasks. An owner with
-//! weight 0 is served after all others.
+//! weight 0 is served after all others. A job of which workers take nothing that nodes keep count of is given no more of them
+//! than `MOST_UNITS`.
 
+mod growing;
 mod ledger;
 
 use std::cmp::Reverse;
@@ -32,13 +34,15 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::decide::{
-    Abilities, Ahead, Cadence, Decision, Entry, Plan, Policy, Reason, Suits, Verdict, defaults, parameters,
+    Abilities, Ahead, Cadence, Decision, Entry, PLACEMENT, Parameter, Plan, Policy, Reason, Suits, Verdict,
+    defaults, flagged, parameters,
 };
-use crate::model::{Job, JobId, PriorityClass, Resources, TenantId, Time};
+use crate::model::{Allocation, Job, JobId, PriorityClass, Resources, TenantId, Time};
 use crate::place::Rule;
 use crate::rank::{Queue, Shape};
 use crate::view::{Causes, JobView, Snapshot};
 
+use growing::{Growing, Growth};
 use ledger::Accounts;
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -53,6 +57,13 @@ impl Default for Parameters {
         Self { placement: Rule::Pack, reclaim: true, stop_at_misfit: false }
     }
 }
+
+/// What their parameters mean and may be.
+const PARAMETERS: &[Parameter] = &[
+    PLACEMENT,
+    flagged("reclaim", "take back guaranteed quotas by preemption"),
+    flagged("stop_at_misfit", "stop at the first job that does not fit, as the public code of DL2 does"),
+];
 
 type Order = (Reverse<PriorityClass>, Time);
 
@@ -82,8 +93,8 @@ struct Sharing {
 }
 
 impl Sharing {
-    fn boxed(parameters: Parameters, measure: Measure) -> Box<dyn Policy> {
-        Box::new(Self {
+    fn new(parameters: Parameters, measure: Measure) -> Self {
+        Self {
             parameters,
             plan: Plan::default(),
             accounts: Accounts::new(measure),
@@ -92,7 +103,7 @@ impl Sharing {
             elastic: BTreeSet::new(),
             unplaceable: BTreeMap::new(),
             news: Vec::new(),
-        })
+        }
     }
 
     fn follow(&mut self, seen: &Snapshot) {
@@ -164,6 +175,17 @@ impl Sharing {
     }
 
     fn fill(&mut self, seen: &Snapshot) {
+        self.start(seen);
+        self.grow(seen);
+        for id in self.elastic.clone() {
+            if seen.job(id).is_some_and(|view| view.target.is_some()) {
+                self.plan.say(id, Verdict::Run(Reason::Kept));
+            }
+        }
+    }
+
+    /// Starts jobs with their smallest gang.
+    fn start(&mut self, seen: &Snapshot) {
         // Elastic jobs begin with their smallest gang and grow back below, so that newcomers get theirs.
         for id in self.elastic.clone() {
             let view = seen.job(id).expect("a job with a target is in the snapshot");
@@ -197,12 +219,6 @@ impl Sharing {
         for job in aside {
             self.enqueue(&job);
         }
-        self.grow(seen);
-        for id in self.elastic.clone() {
-            if seen.job(id).is_some_and(|view| view.target.is_some()) {
-                self.plan.say(id, Verdict::Run(Reason::Kept));
-            }
-        }
     }
 
     /// The next job by share that is neither of a stuck shape nor over a limit. A shape for which there
@@ -228,35 +244,30 @@ impl Sharing {
 
     /// Elastic jobs get one more worker each, the least share first, until none fits.
     fn grow(&mut self, seen: &Snapshot) {
-        let mut able: BTreeSet<JobId> = self.elastic.clone();
-        while let Some(id) = self.next_to_grow(seen, &able) {
-            let view = seen.job(id).expect("a job with a target is in the snapshot");
-            let worker = view.job.shape.data_parallel().map_or(Resources::NONE, |shape| shape.worker);
-            let within = self.accounts.over_limit(seen, view.job.tenant, worker).is_none();
-            if view.job.goals.movable && within && self.plan.grow(id, self.parameters.placement) {
-                self.count(seen, &view.job);
-            } else {
-                able.remove(&id);
-                if self.parameters.stop_at_misfit && within {
-                    break;
-                }
+        let mut growing = Growing::new(seen, &self.accounts, &self.elastic);
+        while let Some(id) = growing.next(seen, &self.accounts) {
+            let job = &seen.job(id).expect("a job with a target is in the snapshot").job;
+            match self.grow_one(seen, job) {
+                Growth::Grown => growing.again(&self.accounts, job),
+                Growth::NoRoom if self.parameters.stop_at_misfit => break,
+                Growth::NoRoom | Growth::Unwanted => {}
             }
         }
     }
 
-    fn next_to_grow(&self, seen: &Snapshot, able: &BTreeSet<JobId>) -> Option<JobId> {
-        let tenant_of = |id: &JobId| seen.job(*id).expect("it has a target").job.tenant;
-        let tenants: BTreeSet<TenantId> = able.iter().map(tenant_of).collect();
-        let first = self.accounts.by_share(seen, tenants.into_iter()).into_iter().next()?;
-        let of_first = able.iter().copied().filter(|id| tenant_of(id) == first);
-        of_first.min_by(|a, b| {
-            let share = |id: &JobId| {
-                let job = &seen.job(*id).expect("it has a target").job;
-                (self.accounts.job_share(*id, job.goals.weight), job.submitted, *id)
-            };
-            let (a, b) = (share(a), share(b));
-            a.0.total_cmp(&b.0).then((a.1, a.2).cmp(&(b.1, b.2)))
-        })
+    fn grow_one(&mut self, seen: &Snapshot, job: &Arc<Job>) -> Growth {
+        let shape = job.shape.data_parallel();
+        let worker = shape.map_or(Resources::NONE, |shape| shape.worker);
+        if self.accounts.over_limit(seen, job.tenant, worker).is_some() {
+            return Growth::Unwanted;
+        }
+        let workers = self.plan.target(job.id).map_or(0, Allocation::workers);
+        let most = shape.map_or(0, |shape| self.accounts.most_workers(shape));
+        if job.goals.movable && workers < most && self.plan.grow(job.id, self.parameters.placement) {
+            self.count(seen, job);
+            return Growth::Grown;
+        }
+        Growth::NoRoom
     }
 
     /// Takes back guaranteed quota for a job: from tenants that hold more than their own guarantee, the
@@ -410,8 +421,9 @@ pub(super) const FAIR: Entry = Entry {
     source: "Demers et al., SIGCOMM 1989; baseline of SLAQ (SoCC 2017)",
     reads_declared: false,
     suits: Suits::AnyJobs,
+    parameters: PARAMETERS,
     defaults: defaults::<Parameters>,
-    build: |given| Ok(Sharing::boxed(parameters("fair", given)?, one_resource)),
+    build: |given| Ok(Box::new(Sharing::new(parameters("fair", PARAMETERS, given)?, one_resource))),
 };
 
 /// Dominant resource fairness.
@@ -421,6 +433,9 @@ pub(super) const DRF: Entry = Entry {
     source: "Ghodsi et al., NSDI 2011",
     reads_declared: false,
     suits: Suits::AnyJobs,
+    parameters: PARAMETERS,
     defaults: defaults::<Parameters>,
-    build: |given| Ok(Sharing::boxed(parameters("drf", given)?, Resources::dominant_share)),
+    build: |given| {
+        Ok(Box::new(Sharing::new(parameters("drf", PARAMETERS, given)?, Resources::dominant_share)))
+    },
 };

@@ -54,10 +54,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::decide::{
-    Abilities, Ahead, Cadence, Decision, Entry, ParameterError, Plan, Policy, Reason, Suits, Verdict,
-    defaults, parameters,
+    Abilities, Ahead, Cadence, Decision, Entry, PLACEMENT, Parameter, Plan, Policy, Reason, Suits, Verdict,
+    chosen, counted, defaults, flagged, numbered, parameters,
 };
-use crate::estimate::Fitting;
+use crate::estimate::{Fitting, Recency};
 use crate::model::{Allocation, GpuTypeId, GpuTypeSet, Job, JobId, Resources, Span, Time, WORKER_TASK};
 use crate::place::Rule;
 use crate::rank::{Offer, Shape, hand_out};
@@ -92,7 +92,7 @@ struct Parameters {
 
 impl Default for Parameters {
     fn default() -> Self {
-        let Fitting { decay, window, least_points } = Fitting::default();
+        let Recency { decay, window, least_points } = Recency::default();
         Self {
             placement: Rule::Pack,
             epoch_s: 3.0,
@@ -114,27 +114,49 @@ impl Default for Parameters {
     }
 }
 
-impl Parameters {
-    fn check(self, policy: &'static str) -> Result<Self, ParameterError> {
-        let within = |name: &str, value: f64, least: f64, most: f64| {
-            let message = format!("{name} = {value}; give a number from {least} to {most}");
-            let fits = (least..=most).contains(&value);
-            if fits { Ok(()) } else { Err(ParameterError::BadValue { policy, message }) }
-        };
-        within("epoch_s", self.epoch_s, 0.001, 1e6)?;
-        within("floor", self.floor, 0.0, 1.0)?;
-        within("tail", self.tail, 0.0, 1e9)?;
-        within("trained_at", self.trained_at, 1e-9, 0.999)?;
-        within("overhead", self.overhead, 0.001, 1.0)?;
-        within("new_iterations", self.new_iterations, 0.0, 1e9)?;
-        within("new_cap", self.new_cap, 0.0, 1e9)?;
-        within("new_ratio", self.new_ratio, 0.0, 0.999_999)?;
-        within("decay", self.decay, 0.001, 1.0)?;
-        within("window", f64::from(self.window), 2.0, 1e6)?;
-        within("least_points", f64::from(self.least_points), 2.0, 1e6)?;
-        Ok(self)
-    }
-}
+/// What their parameters mean and may be.
+const PARAMETERS: &[Parameter] = &[
+    flagged("at_events", "decide also when jobs arrive and end and when nodes change"),
+    numbered(
+        "decay",
+        "",
+        (0.001, 1.0),
+        "weight of a reported loss on squared errors, relative to the next one",
+    ),
+    numbered("epoch_s", "s", (0.001, 1e6), "length of an epoch"),
+    numbered("floor", "fair shares", (0.0, 1.0), "what every job gets in any case"),
+    counted("least_points", "losses", (2, 1_000_000), "with fewer no curve is fitted"),
+    numbered("new_cap", "fair shares", (0.0, 1e9), "the most that a job without a prediction gets at first"),
+    numbered(
+        "new_iterations",
+        "iterations",
+        (0.0, 1e9),
+        "how long `new_cap` holds; then it is one fair share",
+    ),
+    numbered(
+        "new_ratio",
+        "",
+        (0.0, 0.999_999),
+        "of a job without a prediction each change of the loss is so many times the one before",
+    ),
+    chosen(
+        "normaliser",
+        &["range", "largest_change"],
+        "what a fall of the loss is divided by: the whole range expected, or the largest change of one iteration",
+    ),
+    numbered("overhead", "", (0.001, 1.0), "part of its time that a job may lose to changes of its size"),
+    PLACEMENT,
+    numbered(
+        "tail",
+        "",
+        (0.0, 1e9),
+        "what finishing counts beside the fall of the loss over the whole training; 0 as published",
+    ),
+    numbered("trained_at", "", (1e-9, 0.999), "a job is done where this part of its range of losses is left"),
+    flagged("trust_curves", "believe a declared curve before there are reports"),
+    flagged("use_targets", "take a declared target for the best loss that counts"),
+    counted("window", "losses", (2, 1_000_000), "older losses than so many are not looked at"),
+];
 
 struct Slaq {
     parameters: Parameters,
@@ -412,7 +434,7 @@ impl Policy for Slaq {
 
     fn fitting(&self) -> Option<Fitting> {
         let Parameters { decay, window, least_points, .. } = self.parameters;
-        Some(Fitting { decay, window, least_points })
+        Some(Fitting::Families(Recency { decay, window, least_points }))
     }
 
     fn is_work_conserving(&self) -> bool {
@@ -440,8 +462,9 @@ pub(super) const SLAQ_TAIL: Entry = Entry {
     source: "Zhang et al., SoCC 2017; what it counts besides is this project's",
     reads_declared: true,
     suits: Suits::Losses,
+    parameters: PARAMETERS,
     defaults: defaults::<TailParameters>,
-    build: |given| Ok(Slaq::boxed(parameters::<TailParameters>("slaq-tail", given)?.0.check("slaq-tail")?)),
+    build: |given| Ok(Slaq::boxed(parameters::<TailParameters>("slaq-tail", PARAMETERS, given)?.0)),
 };
 
 /// As published.
@@ -451,6 +474,7 @@ pub(super) const SLAQ: Entry = Entry {
     source: "Zhang et al., SoCC 2017",
     reads_declared: true,
     suits: Suits::Losses,
+    parameters: PARAMETERS,
     defaults: defaults::<Parameters>,
-    build: |given| Ok(Slaq::boxed(parameters::<Parameters>("slaq", given)?.check("slaq")?)),
+    build: |given| Ok(Slaq::boxed(parameters::<Parameters>("slaq", PARAMETERS, given)?)),
 };

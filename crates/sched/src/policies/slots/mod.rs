@@ -29,8 +29,8 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use crate::decide::{
-    Ahead, Cadence, Decision, Entry, Given, Memory, Misfit, ParameterError, Policy, Slate, Suits, Unit,
-    Verdict, ahead_by, by_arrival, defaults, most_of, parameters,
+    Ahead, Cadence, Decision, Entry, Given, Memory, Misfit, Parameter, Policy, ROUND_S, Slate, Suits, Unit,
+    Verdict, ahead_by, by_arrival, chosen, defaults, most_of, parameters,
 };
 use crate::model::{JobId, Span, WorkerRange};
 use crate::view::{JobView, Snapshot};
@@ -92,6 +92,19 @@ enum Work {
     MostFirst,
 }
 
+const MISFIT: Parameter = chosen(
+    "misfit",
+    &["skip", "stop"],
+    "where a bundle does not fit: try all nodes and go on with the others, or as coded only the least loaded one and stop",
+);
+const BY: Parameter = chosen(
+    "by",
+    &["time", "fraction"],
+    "what remaining work is measured by: time at the best declared speed, or as coded the part of all iterations",
+);
+const WORK: Parameter =
+    chosen("work", &["least_first", "most_first"], "which remaining work goes first; as coded most");
+
 /// In what order bundles go out.
 #[derive(Clone, Copy, Debug)]
 enum Order {
@@ -147,12 +160,9 @@ fn best_per_s(view: &JobView) -> Option<f64> {
 }
 
 impl Slots {
-    fn boxed(round_s: f64, misfit: Misfit, order: Order) -> Result<Box<dyn Policy>, String> {
-        if !(round_s.is_finite() && round_s > 0.0) {
-            return Err(format!("round_s = {round_s}; give a number of seconds above 0"));
-        }
+    fn boxed(round_s: f64, misfit: Misfit, order: Order) -> Box<dyn Policy> {
         let round = Span::from_secs_f64(round_s);
-        Ok(Box::new(Self { round, misfit, order, memory: Memory::default() }))
+        Box::new(Self { round, misfit, order, memory: Memory::default() })
     }
 
     fn fill<'a>(&self, seen: &'a Snapshot) -> Slate<'a> {
@@ -227,10 +237,6 @@ impl Policy for Slots {
     }
 }
 
-fn bad(policy: &'static str) -> impl Fn(String) -> ParameterError {
-    move |message| ParameterError::BadValue { policy, message }
-}
-
 /// Dominant resource fairness in slots.
 pub(super) const DRF: Entry = Entry {
     name: "slot-drf",
@@ -238,10 +244,11 @@ pub(super) const DRF: Entry = Entry {
     source: "Ghodsi et al., NSDI 2011; as a baseline of DL2 (2019)",
     reads_declared: false,
     suits: Suits::Servers,
+    parameters: &[ROUND_S, MISFIT],
     defaults: defaults::<Plain>,
     build: |given| {
-        let Plain { round_s, misfit } = parameters("slot-drf", given)?;
-        Slots::boxed(round_s, misfit, Order::Share).map_err(bad("slot-drf"))
+        let Plain { round_s, misfit } = parameters("slot-drf", &[ROUND_S, MISFIT], given)?;
+        Ok(Slots::boxed(round_s, misfit, Order::Share))
     },
 };
 
@@ -252,10 +259,11 @@ pub(super) const FIFO: Entry = Entry {
     source: "a baseline of DL2 (2019)",
     reads_declared: false,
     suits: Suits::Servers,
+    parameters: &[ROUND_S, MISFIT],
     defaults: defaults::<Plain>,
     build: |given| {
-        let Plain { round_s, misfit } = parameters("slot-fifo", given)?;
-        Slots::boxed(round_s, misfit, Order::Arrival).map_err(bad("slot-fifo"))
+        let Plain { round_s, misfit } = parameters("slot-fifo", &[ROUND_S, MISFIT], given)?;
+        Ok(Slots::boxed(round_s, misfit, Order::Arrival))
     },
 };
 
@@ -266,10 +274,11 @@ pub(super) const SRTF: Entry = Entry {
     source: "a baseline of DL2 (2019)",
     reads_declared: true,
     suits: Suits::Servers,
+    parameters: &[ROUND_S, MISFIT, BY],
     defaults: defaults::<Remaining>,
     build: |given| {
-        let Remaining { round_s, misfit, by } = parameters("slot-srtf", given)?;
-        Slots::boxed(round_s, misfit, Order::Remaining(by)).map_err(bad("slot-srtf"))
+        let Remaining { round_s, misfit, by } = parameters("slot-srtf", &[ROUND_S, MISFIT, BY], given)?;
+        Ok(Slots::boxed(round_s, misfit, Order::Remaining(by)))
     },
 };
 
@@ -280,10 +289,12 @@ pub(super) const TETRIS: Entry = Entry {
     source: "Grandl et al., Tetris, SIGCOMM 2014; as a baseline of DL2 (2019)",
     reads_declared: true,
     suits: Suits::Servers,
+    parameters: &[ROUND_S, MISFIT, BY, WORK],
     defaults: defaults::<Packing>,
     build: |given| {
-        let Packing { round_s, misfit, by, work } = parameters("slot-tetris", given)?;
-        Slots::boxed(round_s, misfit, Order::Alignment(by, work)).map_err(bad("slot-tetris"))
+        let Packing { round_s, misfit, by, work } =
+            parameters("slot-tetris", &[ROUND_S, MISFIT, BY, WORK], given)?;
+        Ok(Slots::boxed(round_s, misfit, Order::Alignment(by, work)))
     },
 };
 

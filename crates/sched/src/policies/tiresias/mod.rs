@@ -29,66 +29,21 @@
 
 mod gittins;
 mod history;
+mod parameters;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
-
-use serde::{Deserialize, Serialize};
 
 use crate::decide::{
     Ahead, Cadence, Decision, Entry, Manner, ParameterError, Policy, Rank, Ranked, Reason, Suits, Verdict,
     defaults, parameters,
 };
 use crate::model::{JobId, PriorityClass, Span, Time};
-use crate::place::Rule;
 use crate::rank::Bands;
 use crate::view::{Causes, JobView, Note, Snapshot};
 
-use gittins::{Gittins, Index};
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Variant {
-    #[default]
-    Las,
-    Gittins,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Timing {
-    #[default]
-    Exact,
-    Python2,
-    Python3,
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct Parameters {
-    thresholds_gpu_s: Vec<f64>,
-    promote: f64,
-    variant: Variant,
-    placement: Rule,
-    timing: Timing,
-    index: Index,
-    quantum_gpu_s: f64,
-    history_gpu_s: Vec<f64>,
-}
-
-impl Default for Parameters {
-    fn default() -> Self {
-        Self {
-            thresholds_gpu_s: vec![3600.0],
-            promote: 0.0,
-            variant: Variant::Las,
-            placement: Rule::Pack,
-            timing: Timing::Exact,
-            index: Index::Textbook,
-            quantum_gpu_s: 3250.0,
-            history_gpu_s: history::SERVICE_GPU_S.to_vec(),
-        }
-    }
-}
+use gittins::Gittins;
+use parameters::{PARAMETERS, Parameters, Timing, Variant};
 
 /// Where a job stands: class, band, index, then running before waiting, then a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -169,21 +124,17 @@ const PER_DECISION: u32 = 33;
 
 impl Tiresias {
     fn new(given: &toml::Table) -> Result<Self, ParameterError> {
-        let p: Parameters = parameters("tiresias", given)?;
+        let p: Parameters = parameters("tiresias", PARAMETERS, given)?;
         let bad =
             |message: &str| ParameterError::BadValue { policy: "tiresias", message: message.to_owned() };
         let bands = Bands::new(&p.thresholds_gpu_s)
-            .ok_or_else(|| bad("`thresholds_gpu_s` must be positive and ascending, for example [3600.0]"))?;
-        if !(p.promote >= 0.0 && p.promote.is_finite()) {
-            return Err(bad("`promote` must be a number from 0 (never) upwards"));
-        }
+            .ok_or_else(|| bad("`thresholds_gpu_s` must be ascending, none twice, for example [3600.0]"))?;
         let gittins = match p.variant {
             Variant::Las => None,
-            Variant::Gittins => {
-                Some(Gittins::new(&p.history_gpu_s, p.quantum_gpu_s, p.index).ok_or_else(|| {
-                    bad("`history_gpu_s` must be sorted and not empty, `quantum_gpu_s` positive")
-                })?)
-            }
+            Variant::Gittins => Some(
+                Gittins::new(&p.history_gpu_s, p.quantum_gpu_s, p.index)
+                    .ok_or_else(|| bad("`history_gpu_s` must not be empty"))?,
+            ),
         };
         Ok(Self {
             bands,
@@ -493,6 +444,7 @@ pub(super) const ENTRY: Entry = Entry {
     source: "Gu et al., Tiresias, NSDI 2019",
     reads_declared: false,
     suits: Suits::AnyJobs,
+    parameters: PARAMETERS,
     defaults: defaults::<Parameters>,
     build: |given| Ok(Box::new(Tiresias::new(given)?)),
 };

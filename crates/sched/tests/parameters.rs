@@ -1,0 +1,127 @@
+//! What may be given for the parameters of policies: each is described once, its bounds are held, nothing beyond them gets in,
+//! and at its bounds a policy still decides, soon and soundly.
+
+mod common;
+
+use common::{Course, Dice, History};
+use toml::{Table, Value};
+use trainyard_sched::control::check;
+use trainyard_sched::decide::{Abilities, Entry, Parameter, ParameterError, Values};
+use trainyard_sched::policies;
+
+fn given(parameter: &Parameter, value: &Value) -> Table {
+    Table::from_iter([(parameter.name.to_owned(), value.clone())])
+}
+
+/// Why a value is refused; nothing if it is taken.
+fn refusal(entry: &Entry, parameter: &Parameter, value: &Value) -> Option<ParameterError> {
+    (entry.build)(&given(parameter, value)).err()
+}
+
+fn all() -> impl Iterator<Item = (&'static Entry, &'static Parameter)> {
+    policies::ALL.iter().flat_map(|entry| entry.parameters.iter().map(move |parameter| (*entry, parameter)))
+}
+
+fn list(numbers: &[f64]) -> Value {
+    Value::Array(numbers.iter().copied().map(Value::Float).collect())
+}
+
+/// Values that nobody should get in, and values that everybody may give.
+fn wrong_and_right(values: Values) -> (Vec<Value>, Vec<Value>) {
+    let odd = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0, 1e300, -1e300];
+    match values {
+        Values::Number { least, most } => {
+            let tiny = (least > 0.0).then_some(5e-324);
+            let beside = [(least - 0.001).min(least * 0.999), most * 1.001];
+            let wrong = odd.into_iter().chain(tiny).chain(beside).map(Value::Float);
+            let wrong = wrong.chain([Value::Integer(i64::MAX), Value::Integer(-1)]);
+            (wrong.collect(), [least, most].map(Value::Float).to_vec())
+        }
+        Values::Whole { least, most } => {
+            let wrong = [i64::MIN, -1, least - 1, most + 1, i64::MAX].map(Value::Integer).into_iter();
+            let wrong = wrong.chain([f64::NAN, 1e300, least as f64 + 0.5].map(Value::Float));
+            (wrong.collect(), [least, most].map(Value::Integer).to_vec())
+        }
+        Values::Ascending { least, most, count } => {
+            let mut wrong: Vec<Value> = odd.iter().map(|odd| list(&[least, *odd])).collect();
+            wrong.extend([list(&[2.0, 1.0]), list(&[least * 0.999]), list(&vec![1.0; count + 1])]);
+            wrong.push(Value::Array(vec![Value::from("1")]));
+            let many: Vec<f64> = (1..=count).map(|i| i as f64).collect();
+            (wrong, vec![list(&[least]), list(&[least, most]), list(&many)])
+        }
+        Values::Choice(words) => {
+            let right = words.iter().map(|word| Value::from(*word)).collect();
+            (vec![Value::from(""), Value::from("nonsense"), Value::Integer(1), Value::Boolean(true)], right)
+        }
+        Values::Flag => {
+            let right = [true, false].map(Value::Boolean).to_vec();
+            (vec![Value::Integer(1), Value::from("true"), Value::Float(f64::NAN)], right)
+        }
+    }
+}
+
+#[test]
+fn every_parameter_is_described_and_nothing_else_is() {
+    for entry in policies::ALL {
+        let defaults = (entry.defaults)();
+        let mut described: Vec<&str> = entry.parameters.iter().map(|parameter| parameter.name).collect();
+        described.sort_unstable();
+        let taken: Vec<&str> = defaults.keys().map(String::as_str).collect();
+        assert_eq!(described, taken, "{}", entry.name);
+        for parameter in entry.parameters {
+            let place = format!("{}, {}", entry.name, parameter.name);
+            assert!(parameter.meaning.len() > 10 && !parameter.meaning.ends_with('.'), "{place}");
+            assert!(!parameter.meaning.contains(['|', '\n']), "{place}: it stands in a table");
+            let unit_said = parameter.unit.is_empty() || matches!(parameter.values, Values::Choice(_));
+            let is_time = parameter.name.ends_with("_s");
+            assert!(!(is_time && unit_said), "{place}: a time has a unit");
+            let may_be_none = matches!(parameter.values, Values::Number { least, .. } if least < 0.001);
+            assert!(!(is_time && may_be_none), "{place}: steps without length never end");
+            assert_eq!(refusal(entry, parameter, &defaults[parameter.name]), None, "{place}: its default");
+        }
+        assert!((entry.build)(&defaults).is_ok(), "{}", entry.name);
+    }
+}
+
+#[test]
+fn what_is_out_of_bounds_is_refused_by_name_and_what_is_within_is_taken() {
+    let mut numbers = 0;
+    for (entry, parameter) in all() {
+        let (wrong, right) = wrong_and_right(parameter.values);
+        let is_number = !matches!(parameter.values, Values::Choice(_) | Values::Flag);
+        numbers += usize::from(is_number);
+        for value in wrong {
+            let refused = refusal(entry, parameter, &value);
+            let refused = refused.unwrap_or_else(|| panic!("{}{{{} = {value}}}", entry.name, parameter.name));
+            let told = refused.to_string();
+            assert!(told.contains(entry.name), "{told}");
+            let names_it = told.contains(parameter.name) || !is_number || told.contains("expected");
+            assert!(names_it, "{told}");
+        }
+        for value in right {
+            let refused = refusal(entry, parameter, &value);
+            assert_eq!(refused, None, "{}{{{} = {value}}}", entry.name, parameter.name);
+        }
+    }
+    assert!(numbers > 30, "there are policies with numbers: {numbers}");
+}
+
+#[test]
+fn at_the_bounds_of_its_parameters_every_policy_decides_soundly() {
+    for (entry, parameter) in all() {
+        for value in wrong_and_right(parameter.values).1 {
+            let make = || (entry.build)(&given(parameter, &value)).expect("it was taken above");
+            let mut dice = Dice::new(5);
+            let (cluster, tenants) = (common::cluster(&mut dice), common::tenants(&mut dice));
+            let course = Course { seed: 5, steps: 12, mishaps: true, abilities: Abilities::ALL };
+            let mut history = History::new(course, cluster.clone(), tenants.clone(), make());
+            for _ in 0..course.steps {
+                history.advance(&mut |dice, id, at| common::job(dice, id, at, &cluster, &tenants));
+            }
+            let seen = history.core.snapshot(history.at);
+            let decision = make().decide(&seen);
+            let faults = check(&seen, &decision, Abilities::ALL);
+            assert!(faults.is_empty(), "{}{{{} = {value}}}: {faults:?}", entry.name, parameter.name);
+        }
+    }
+}
