@@ -255,3 +255,61 @@ fn collect(value: &Value, losses: &mut Vec<(f64, f64)>) {
         _ => {}
     }
 }
+
+#[test]
+fn what_happens_to_losses_is_in_the_table_the_sentence_and_the_bounds() {
+    let place = scratch(&[("two.csv", TWO)]);
+    let head = ["compare", "--trace", "two.csv", "--cluster", "1x8:v100", "--policies", "fifo,fair,slaq"];
+    let bound = ["--report-every", "5s", "--require", "to_90<1s", "--require", "mean_loss<=1"];
+    let (text, told) = ends_with(place.path(), 5, &[&head[..], &bound].concat(), b"");
+    let header = text.lines().next().unwrap();
+    assert!(header.contains("to 90 %") && header.contains("mean loss"), "{text}");
+    assert!(text.contains("brings a job to 90 % of its loss reduction"), "{text}");
+    assert!(text.contains("fifo leaves every elastic job at its smallest size"), "{text}");
+    assert!(told.contains("missed: slaq: avg_to_90_s is") && !told.contains("avg_loss is"), "{told}");
+    assert!(!told.contains("without --report-every"), "{told}");
+    // Without reports nobody knows of losses, which is said.
+    let (text, told) = ends_with(place.path(), 0, &head, b"");
+    assert!(told.contains("without --report-every they report none"), "{told}");
+    assert!(!text.contains("to 90 %") && !text.contains("loss reduction"), "{text}");
+}
+
+#[test]
+fn policies_that_are_called_rigid_are_those_that_leave_jobs_small() {
+    let one: String = TWO.lines().take(2).map(|line| format!("{line}\n")).collect();
+    let place = scratch(&[("one.csv", &one)]);
+    let policies =
+        ["fifo", "fifo-skip", "yarn-cs", "easy", "fair", "drf", "slaq", "slaq-tail", "srtf", "sjf"];
+    let policies = [&policies[..], &["tetris", "tiresias"]].concat();
+    let list = policies.join(",");
+    let compare = ["compare", "--trace", "one.csv", "--cluster", "1x8:v100", "--report-every", "5s"];
+    let rest = ["--policies", &list, "--out", "c"];
+    let (text, _) = ends_with(place.path(), 0, &[&compare[..], &rest].concat(), b"");
+    let said = text.split(" leave every elastic job").next().unwrap().rsplit(". ").next().unwrap();
+    let said: Vec<&str> = said.split([',', ' ']).filter(|word| policies.contains(word)).collect();
+    let is_small = |policy: &&&str| {
+        let jobs =
+            std::fs::read_to_string(place.path().join("c/runs").join(policy).join("jobs.csv")).unwrap();
+        let mut lines = jobs.lines().map(|line| line.split(',').collect::<Vec<_>>());
+        let (head, row) = (lines.next().unwrap(), lines.next().unwrap());
+        let number =
+            |name| row[head.iter().position(|column| *column == name).unwrap()].parse::<f64>().unwrap();
+        number("gpu_s") < 1.01 * number("held_s")
+    };
+    let small: Vec<&str> = policies.iter().filter(is_small).copied().collect();
+    assert_eq!(said, small, "{text}");
+}
+
+#[test]
+fn a_mended_log_of_losses_counts_under_strict() {
+    let curves = "curve,iteration,loss\nreal,0,9\nreal,10,nan\nreal,20,3\n";
+    let jobs = "job_id,submit_s,duration_s,gpus,iterations,loss\nj,0,200,1,20,real\n";
+    let place = scratch(&[("curves.csv", curves), ("jobs.csv", jobs)]);
+    let run =
+        ["run", "--trace", "jobs.csv", "--curves", "curves.csv", "--cluster", "1x4:v100", "--policy", "fifo"];
+    let (_, told) = ends_with(place.path(), 3, &[&run[..], &["--strict"]].concat(), b"");
+    assert!(told.contains("1 row left out: curves.csv: ") && told.contains("curves.csv:3"), "{told}");
+    ends_with(place.path(), 0, &run, b"");
+    let page = std::fs::read_to_string(place.path().join("trainyard-out/report.html")).unwrap();
+    assert!(page.contains("curves.csv: "), "the import report of the page has it");
+}

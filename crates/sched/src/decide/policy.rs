@@ -97,6 +97,8 @@ pub struct Entry {
     pub reads_declared: bool,
     /// Which jobs it is for. It decides on others too, but learns nothing from them.
     pub suits: Suits,
+    /// Whether it chooses how many workers an elastic job has. The others start each with the fewest and leave it there.
+    pub sizes: bool,
     /// Its parameters with their defaults, as TOML.
     pub defaults: fn() -> toml::Table,
     /// Makes one.

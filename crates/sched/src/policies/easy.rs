@@ -249,6 +249,7 @@ pub(super) const ENTRY: Entry = Entry {
     source: "Lifka, JSSPP 1995; Mu'alem and Feitelson, TPDS 2001",
     reads_declared: true,
     suits: Suits::AnyJobs,
+    sizes: false,
     defaults: defaults::<Parameters>,
     build: |given| {
         let Parameters { assumed_s, placement } = parameters("easy", given)?;

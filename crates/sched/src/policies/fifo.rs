@@ -184,6 +184,7 @@ pub(super) const FIFO: Entry = Entry {
     source: "folklore",
     reads_declared: false,
     suits: Suits::AnyJobs,
+    sizes: false,
     defaults: defaults::<Parameters>,
     build: |given| {
         let Parameters { placement } = parameters("fifo", given)?;
@@ -198,6 +199,7 @@ pub(super) const FIFO_SKIP: Entry = Entry {
     source: "folklore; `fjf` in the code of Tiresias (NSDI 2019)",
     reads_declared: false,
     suits: Suits::AnyJobs,
+    sizes: false,
     defaults: defaults::<Parameters>,
     build: |given| {
         let Parameters { placement } = parameters("fifo-skip", given)?;
@@ -212,6 +214,7 @@ pub(super) const YARN_CS: Entry = Entry {
     source: "Gu et al., Tiresias, NSDI 2019, baseline",
     reads_declared: false,
     suits: Suits::AnyJobs,
+    sizes: false,
     defaults: defaults::<YarnParameters>,
     build: |given| {
         let YarnParameters { placement } = parameters("yarn-cs", given)?;

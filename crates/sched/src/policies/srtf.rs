@@ -175,6 +175,7 @@ pub(super) const SRTF: Entry = Entry {
     source: "Schrage 1968; `shortest` in the code of Tiresias (NSDI 2019)",
     reads_declared: true,
     suits: Suits::AnyJobs,
+    sizes: false,
     defaults: defaults::<Parameters>,
     build: |given| Ok(Shortest::boxed(parameters("srtf", given)?, true)),
 };
@@ -186,6 +187,7 @@ pub(super) const SJF: Entry = Entry {
     source: "folklore",
     reads_declared: true,
     suits: Suits::AnyJobs,
+    sizes: false,
     defaults: defaults::<Parameters>,
     build: |given| Ok(Shortest::boxed(parameters("sjf", given)?, false)),
 };

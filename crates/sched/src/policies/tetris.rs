@@ -225,6 +225,7 @@ pub(super) const ENTRY: Entry = Entry {
     source: "Grandl et al., Tetris, SIGCOMM 2014",
     reads_declared: true,
     suits: Suits::AnyJobs,
+    sizes: true,
     defaults: defaults::<Parameters>,
     build: |given| {
         let parameters: Parameters = parameters("tetris", given)?;

@@ -149,6 +149,7 @@ pub(super) const ENTRY: Entry = Entry {
     source: "Peng et al., Optimus, EuroSys 2018",
     reads_declared: true,
     suits: Suits::Servers,
+    sizes: true,
     defaults: defaults::<Parameters>,
     build: |given| {
         let parameters: Parameters = parameters("optimus", given)?;

@@ -410,6 +410,7 @@ pub(super) const FAIR: Entry = Entry {
     source: "Demers et al., SIGCOMM 1989; baseline of SLAQ (SoCC 2017)",
     reads_declared: false,
     suits: Suits::AnyJobs,
+    sizes: true,
     defaults: defaults::<Parameters>,
     build: |given| Ok(Sharing::boxed(parameters("fair", given)?, one_resource)),
 };
@@ -421,6 +422,7 @@ pub(super) const DRF: Entry = Entry {
     source: "Ghodsi et al., NSDI 2011",
     reads_declared: false,
     suits: Suits::AnyJobs,
+    sizes: true,
     defaults: defaults::<Parameters>,
     build: |given| Ok(Sharing::boxed(parameters("drf", given)?, Resources::dominant_share)),
 };

@@ -440,6 +440,7 @@ pub(super) const SLAQ_TAIL: Entry = Entry {
     source: "Zhang et al., SoCC 2017; what it counts besides is this project's",
     reads_declared: true,
     suits: Suits::Losses,
+    sizes: true,
     defaults: defaults::<TailParameters>,
     build: |given| Ok(Slaq::boxed(parameters::<TailParameters>("slaq-tail", given)?.0.check("slaq-tail")?)),
 };
@@ -451,6 +452,7 @@ pub(super) const SLAQ: Entry = Entry {
     source: "Zhang et al., SoCC 2017",
     reads_declared: true,
     suits: Suits::Losses,
+    sizes: true,
     defaults: defaults::<Parameters>,
     build: |given| Ok(Slaq::boxed(parameters::<Parameters>("slaq", given)?.check("slaq")?)),
 };

@@ -238,6 +238,7 @@ pub(super) const DRF: Entry = Entry {
     source: "Ghodsi et al., NSDI 2011; as a baseline of DL2 (2019)",
     reads_declared: false,
     suits: Suits::Servers,
+    sizes: true,
     defaults: defaults::<Plain>,
     build: |given| {
         let Plain { round_s, misfit } = parameters("slot-drf", given)?;
@@ -252,6 +253,7 @@ pub(super) const FIFO: Entry = Entry {
     source: "a baseline of DL2 (2019)",
     reads_declared: false,
     suits: Suits::Servers,
+    sizes: true,
     defaults: defaults::<Plain>,
     build: |given| {
         let Plain { round_s, misfit } = parameters("slot-fifo", given)?;
@@ -266,6 +268,7 @@ pub(super) const SRTF: Entry = Entry {
     source: "a baseline of DL2 (2019)",
     reads_declared: true,
     suits: Suits::Servers,
+    sizes: true,
     defaults: defaults::<Remaining>,
     build: |given| {
         let Remaining { round_s, misfit, by } = parameters("slot-srtf", given)?;
@@ -280,6 +283,7 @@ pub(super) const TETRIS: Entry = Entry {
     source: "Grandl et al., Tetris, SIGCOMM 2014; as a baseline of DL2 (2019)",
     reads_declared: true,
     suits: Suits::Servers,
+    sizes: true,
     defaults: defaults::<Packing>,
     build: |given| {
         let Packing { round_s, misfit, by, work } = parameters("slot-tetris", given)?;

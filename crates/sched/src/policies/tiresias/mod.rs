@@ -493,6 +493,7 @@ pub(super) const ENTRY: Entry = Entry {
     source: "Gu et al., Tiresias, NSDI 2019",
     reads_declared: false,
     suits: Suits::AnyJobs,
+    sizes: false,
     defaults: defaults::<Parameters>,
     build: |given| Ok(Box::new(Tiresias::new(given)?)),
 };
