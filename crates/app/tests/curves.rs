@@ -313,3 +313,33 @@ fn a_mended_log_of_losses_counts_under_strict() {
     let page = std::fs::read_to_string(place.path().join("trainyard-out/report.html")).unwrap();
     assert!(page.contains("curves.csv: "), "the import report of the page has it");
 }
+
+#[test]
+fn why_tells_of_a_loss_that_diverges_and_of_cpus() {
+    let mut curves = "curve,iteration,loss\n".to_owned();
+    for k in 0..=200 {
+        let loss = if k <= 120 { falling(f64::from(k)) } else { 1.01 + 0.1 * f64::from(k - 120) };
+        let _ = writeln!(curves, "real,{k},{loss}");
+    }
+    let head = "job_id,submit_s,duration_s,gpus,cpus,workers,iterations,loss\nj,0,200,0,4,2,200,real\n";
+    let two = format!("{head}late,1,200,0,4,2,200,real\n");
+    let place = scratch(&[("curves.csv", &curves), ("one.csv", head), ("two.csv", &two)]);
+    let run = |jobs, policy| {
+        let run =
+            ["run", "--trace", jobs, "--curves", "curves.csv", "--cluster", "1x8:cpu", "--policy", policy];
+        ends_with(place.path(), 0, &[&run[..], &["--report-every", "10s"]].concat(), b"");
+    };
+    let why = |job, at| ends_with(place.path(), 0, &["why", "trainyard-out", job, "--at", at], b"").0;
+    run("one.csv", "slaq");
+    let text = why("j", "180s");
+    assert!(text.contains("on 8 CPUs of "), "{text}");
+    assert!(text.contains("its loss  diverging since iteration 12"), "{text}");
+    assert!(text.contains("keeps its fewest workers"), "{text}");
+    assert!(why("j", "90s").contains("its loss  it gets better"), "{}", why("j", "90s"));
+    run("two.csv", "fifo");
+    assert!(!why("j", "180s").contains("fewest workers"), "fifo does not look at losses");
+    let text = why("late", "90s");
+    assert!(text.contains("job late of default, 8 CPUs: waits"), "{text}");
+    assert!(text.contains("needs 2 workers with 8 CPUs; 0 CPUs are free"), "{text}");
+    assert!(text.contains("1 jobs on 8 CPUs: j (default, 8 CPUs,") && !text.contains("GPUs"), "{text}");
+}

@@ -8,7 +8,7 @@ use clap::Args;
 use rayon::prelude::*;
 use trainyard_sched::control::{Action, Batch, Core, Event, Moment, Outcome, Record, Settings};
 use trainyard_sched::decide::{Policy, Verdict};
-use trainyard_sched::model::{JobId, Span, Time};
+use trainyard_sched::model::{Better, JobId, Span, Time};
 use trainyard_sched::policies;
 use trainyard_sched::why::why_waits;
 use trainyard_sim::forecast::{Forecast, Outlook, Past};
@@ -17,7 +17,7 @@ use super::{Ending, Output, print};
 use crate::config::span;
 use crate::experiment::Recording;
 use crate::failure::Failure;
-use crate::render::{Answer, Called, Outlooked, Said, Stands, WHY_SCHEMA, node_name, why_text};
+use crate::render::{Answer, Called, Losses, Outlooked, Said, Stands, WHY_SCHEMA, node_name, why_text};
 
 /// Names that are shown when one is not known.
 const MOST_NAMES: usize = 3;
@@ -256,21 +256,20 @@ impl Retold {
             sentence: reason.told(&self.names),
             remedy: reason.remedy(),
         });
+        let least = self.past.arrivals().get(life.job.index()).map(|job| job.shape.minimum());
         Answer {
             schema: WHY_SCHEMA,
             policy: self.policy.0.clone(),
             job: life.job,
             name: Arc::clone(&life.name),
             tenant: self.tenant(life.job),
-            gpus: self
-                .past
-                .arrivals()
-                .get(life.job.index())
-                .map(|job| job.shape.minimum().gpu_milli as f64 / 1e3),
+            gpus: least.map(|least| least.gpu_milli as f64 / 1e3),
+            cpus: least.map(|least| least.cpu_milli as f64 / 1e3),
             at,
             is_last_wait: is_usual && waits.is_some(),
             run_ends: life.run_ends,
             state: self.stands(life, at),
+            losses: self.losses(life.job),
             reasons: said.collect(),
             forecast: waits.as_ref().map(|_| self.forecast(life.job)),
             names: self.names.clone(),
@@ -281,6 +280,19 @@ impl Retold {
     fn tenant(&self, job: JobId) -> Option<Arc<str>> {
         let tenant = self.past.arrivals().get(job.index())?.tenant;
         self.moment.state.tenants().get(tenant).map(|tenant| Arc::clone(&tenant.name))
+    }
+
+    fn losses(&self, job: JobId) -> Option<Losses> {
+        let view = self.moment.state.job(job)?;
+        let latest = view.losses.latest()?;
+        let is_score = view.job.declared.loss.better == Better::Higher;
+        Some(Losses {
+            reports: view.losses.points().len(),
+            iteration: latest.iteration,
+            latest: if is_score { -latest.loss } else { latest.loss },
+            health: view.losses.health(),
+            matters: self.make().fitting().is_some(),
+        })
     }
 
     fn stands(&self, life: &Life, at: Time) -> Stands {
@@ -303,6 +315,7 @@ impl Retold {
             node_names: nodes.iter().map(|node| node_name(cluster.node(*node))).collect(),
             nodes: nodes.iter().map(|node| node.0).collect(),
             gpus: view.held.gpu_milli() as f64 / 1e3,
+            cpus: view.held.resources(&view.job.shape).cpu_milli as f64 / 1e3,
             waited,
             attempts,
             left: view.declared_remaining(at),
