@@ -6,11 +6,11 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use trainyard_sched::control::{Moment, Outcome};
 use trainyard_sched::decide::{Policy, Verdict};
-use trainyard_sched::model::{JobId, TenantId, Time};
+use trainyard_sched::model::{Better, JobId, TenantId, Time};
 use trainyard_sched::why::{Other, Waits, why_waits};
 use trainyard_sim::forecast::{Forecast, Outlook, Past};
 
-use crate::render::{Answer, Called, OTHERS, Outlooked, Said, Stands, WHY_SCHEMA, node_name};
+use crate::render::{Answer, Called, Losses, OTHERS, Outlooked, Said, Stands, WHY_SCHEMA, node_name};
 
 /// Makes fresh instances of the policy that decides.
 pub(crate) type Make<'a> = dyn Fn() -> Box<dyn Policy> + Sync + 'a;
@@ -75,10 +75,12 @@ impl Inquiry<'_> {
                 Some(Arc::clone(&tenant.name))
             }),
             gpus: asked.map(|job| job.shape.minimum().gpu_milli as f64 / 1e3),
+            cpus: asked.map(|job| job.shape.minimum().cpu_milli as f64 / 1e3),
             at: self.moment.at,
             is_last_wait: self.is_usual && waits.is_some(),
             run_ends: self.run_ends,
             state: self.stands(),
+            losses: self.losses(),
             reasons: said.collect(),
             forecast: waits.as_ref().map(|_| self.forecast()),
             names: self.names.clone(),
@@ -95,6 +97,20 @@ impl Inquiry<'_> {
             }
         };
         waits.place.ahead.iter_mut().chain(&mut waits.holders).for_each(hide);
+    }
+
+    /// How its losses look; nothing before it reports any.
+    fn losses(&self) -> Option<Losses> {
+        let view = self.moment.state.job(self.job)?;
+        let latest = view.losses.latest()?;
+        let is_score = view.job.declared.loss.better == Better::Higher;
+        Some(Losses {
+            reports: view.losses.points().len(),
+            iteration: latest.iteration,
+            latest: if is_score { -latest.loss } else { latest.loss },
+            health: view.losses.health(),
+            matters: (self.make)().fitting().is_some(),
+        })
     }
 
     fn stands(&self) -> Stands {
@@ -118,6 +134,7 @@ impl Inquiry<'_> {
             node_names: nodes.iter().map(|node| node_name(cluster.node(*node))).collect(),
             nodes: nodes.iter().map(|node| node.0).collect(),
             gpus: view.held.gpu_milli() as f64 / 1e3,
+            cpus: view.held.resources(&view.job.shape).cpu_milli as f64 / 1e3,
             waited,
             attempts,
             left: view.declared_remaining(at),

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use trainyard_sched::control::{Batch, Core, Event, Settings};
 use trainyard_sched::decide::{Abilities, Cadence, Decision, Policy, Verdict};
-use trainyard_sched::estimate::{Expected, Family, Fitting, LossHealth, LossHistory, MAX_LOSS_POINTS};
+use trainyard_sched::estimate::{
+    Expected, Family, Fitting, LossHealth, LossHistory, LossTrend, MAX_LOSS_POINTS,
+};
 use trainyard_sched::model::{
     Attempt, Better, Cluster, Convergence, Curve, Declared, DeclaredLoss, Goals, Job, JobId, LossPoint,
     MoveCost, Parallelism, Seed, TenantId, Tenants, Time, Wanted,
@@ -71,15 +73,16 @@ fn steady_rise_is_divergence_and_promises_nothing() {
     let mut up = losses(CURVE, 30);
     up.extend((0..30).map(|k| 1.0 + 0.1 * f64::from(k)));
     let history = plain(&up);
-    assert!(history.health().diverging && !history.health().direction_suspicious, "{:?}", history.health());
+    let since = LossTrend::Diverging { since: 30.0 };
+    assert_eq!(history.health().trend, since);
     assert!(gain(&history, 10.0).abs() < 1e-3 * 3.0, "{}", gain(&history, 10.0));
     assert!(history.recent_decrease(10).unwrap() < 0.0);
     let exploding: Vec<f64> = (0..600).map(|k| f64::from(k).exp()).collect();
     let history = plain(&exploding);
-    assert!(history.health().diverging);
+    assert_eq!(history.health().trend, LossTrend::Backwards);
     assert!(history.expected().is_none_or(|expected| expected.loss(700.0).is_finite()));
     let falling = plain(&losses(CURVE, 30));
-    assert!(!falling.health().diverging && falling.health().is_healthy());
+    assert!(falling.health().trend == LossTrend::Falling && falling.health().is_healthy());
     assert!(falling.recent_decrease(10).unwrap() > 0.0);
 }
 
@@ -90,10 +93,10 @@ fn constant_losses_are_flat_and_divide_by_nothing() {
         assert_eq!(history.fit(), None);
         assert_eq!(gain(&history, 10.0), 0.0);
         assert_eq!(history.expected().unwrap().asymptote(), loss);
-        assert!(history.health().flat && history.health().is_healthy());
+        assert!(history.health().trend == LossTrend::Constant && history.health().is_healthy());
         assert_eq!(history.largest_change(), 0.0);
     }
-    assert!(!plain(&losses(CURVE, 20)).health().flat);
+    assert_eq!(plain(&losses(CURVE, 20)).health().trend, LossTrend::Falling);
 }
 
 #[test]
@@ -138,9 +141,9 @@ fn a_score_is_a_loss_turned_around() {
     assert_eq!(history.expected().unwrap().asymptote(), -0.75);
     // Taken for a loss, it looks wrong, and so does a loss that is taken for a score.
     let mistaken = plain(&scores).health();
-    assert!(mistaken.direction_suspicious && mistaken.diverging, "{mistaken:?}");
+    assert!(mistaken.trend == LossTrend::Backwards && mistaken.is_diverging(), "{mistaken:?}");
     let other = told(&losses(CURVE, 40), &DeclaredLoss { better: Better::Higher, ..DeclaredLoss::default() });
-    assert!(other.health().direction_suspicious);
+    assert_eq!(other.health().trend, LossTrend::Backwards);
 }
 
 #[test]
@@ -240,7 +243,7 @@ fn oscillation_never_promises_less_than_nothing() {
                 assert!(expected.asymptote().is_finite() && expected.loss(1e9).is_finite());
             }
         }
-        assert!(!history.health().diverging);
+        assert!(!history.health().is_diverging());
     }
 }
 

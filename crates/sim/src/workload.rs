@@ -102,6 +102,15 @@ impl ImportReport {
         self.count(Done::Dropped) + self.count(Done::Repaired) > 0
     }
 
+    /// Takes in what was left out and mended of another file that this one refers to.
+    pub fn include(&mut self, other: &Self) {
+        let blemish = |finding: &&Finding| matches!(finding.done, Done::Dropped | Done::Repaired);
+        self.findings.extend(other.findings.iter().filter(blemish).map(|finding| Finding {
+            what: format!("{}: {}", other.source, finding.what),
+            ..finding.clone()
+        }));
+    }
+
     /// Counts a finding that occurred so many times, without places.
     pub fn find_many(&mut self, done: Done, what: impl Into<String>, count: u64) {
         if count > 0 {

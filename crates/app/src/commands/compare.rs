@@ -15,7 +15,7 @@ use super::{Ending, Output, print, say};
 use crate::config::{InputArguments, Inputs, PolicyChoice, Requirement, Threads, parse_policies};
 use crate::experiment::{self, Leave, Trial, write_json, write_text};
 use crate::failure::Failure;
-use crate::render::{comparison_table, report_page, sentence};
+use crate::render::{comparison_table, in_short, report_page};
 
 /// The file with all summaries.
 const COMPARISON: &str = "compare.json";
@@ -81,12 +81,13 @@ pub(super) fn perform(given: &CompareArguments, output: Output) -> Result<Ending
     let inputs = Inputs::new(&given.inputs)?;
     let choices = named.unwrap_or_else(|| suited_to(&inputs.workload));
     inputs.reports().for_each(say_findings);
+    say_unreported(&inputs);
     let trials = try_all(given, &inputs, &choices)?;
     let summaries: Vec<Summary> = trials.iter().map(|trial| trial.summary.clone()).collect();
     write_json(&given.out.join(COMPARISON), &summaries)?;
     write_report(&given.out, &inputs, &trials)?;
     print(output, &summaries, |all: &Vec<Summary>| {
-        format!("{}\n\n{}", comparison_table(all), sentence(all))
+        format!("{}\n\n{}", comparison_table(all), in_short(all, &inputs.workload))
     })?;
     say(&format!("The comparison is in {}; open {REPORT} there to see it.", given.out.display()));
     Ok(judge(&given.inputs, &inputs, &given.require, &summaries))
@@ -147,6 +148,16 @@ pub(super) fn say_findings(report: &ImportReport) {
         let example = finding.examples.first().map_or_else(String::new, |place| format!(" ({place})"));
         let rows = if finding.count == 1 { "row" } else { "rows" };
         say(&format!("warning: {} {rows} {done}: {}{example}", finding.count, finding.what));
+    }
+}
+
+/// Warns where jobs have losses of which nobody is told.
+pub(super) fn say_unreported(inputs: &Inputs) {
+    if inputs.has_unreported_losses() {
+        say(
+            "warning: jobs have losses, but without --report-every they report none: policies that look at losses see \
+             none, and it is not measured how losses fall. Say, for example, --report-every 10s",
+        );
     }
 }
 

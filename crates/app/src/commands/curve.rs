@@ -1,17 +1,17 @@
 //! `curve`: what can be said of losses that a program wrote down.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
 use trainyard_sched::estimate::{Fitting, Recency};
 use trainyard_sched::model::{Better, Convergence, DeclaredLoss};
-use trainyard_sim::curves::{self, LogNames};
+use trainyard_sim::curves::{self, LogNames, LossLog};
 use trainyard_sim::workload::Done;
 
 use super::compare::say_findings;
 use super::{Ending, Output, print, say};
-use crate::config::ArgumentError;
-use crate::experiment::{CurveAnswer, fit_curve, make_folder, write_text};
+use crate::config::{ArgumentError, PIPE};
+use crate::experiment::{CurveAnswer, fit_curve, looked_at, make_folder, write_text};
 use crate::failure::Failure;
 use crate::render::{curve_page, curve_text};
 
@@ -25,7 +25,7 @@ pub(super) enum CurveCommand {
 /// What `curve fit` is told.
 #[derive(Args, Debug)]
 pub(super) struct FitArguments {
-    /// The log: a table, JSON lines, or any text with `loss = NUMBER` in it; plain or packed.
+    /// The log: a table, JSON lines, or any text with `loss = NUMBER` in it; plain or packed. `-` is standard input.
     file: PathBuf,
     /// What the log calls the loss [default: found out].
     #[arg(long, value_name = "NAME")]
@@ -36,9 +36,9 @@ pub(super) struct FitArguments {
     /// Of a log with several curves only this one.
     #[arg(long, value_name = "NAME")]
     curve: Option<String>,
-    /// Whether lower or higher is better.
-    #[arg(long, value_enum, default_value_t = Direction::Lower)]
-    better: Direction,
+    /// Whether lower or higher is better [default: as the name says, else lower].
+    #[arg(long, value_enum)]
+    better: Option<Direction>,
     /// How the algorithm is known to converge [default: what fits better].
     #[arg(long, value_enum)]
     convergence: Option<Known>,
@@ -86,13 +86,14 @@ pub(super) fn perform(command: &CurveCommand, output: Output) -> Result<Ending, 
         return Err(ArgumentError::Decay { value: given.decay.to_string() }.into());
     }
     let names = LogNames { loss: given.loss.clone(), iteration: given.iteration.clone() };
-    let log = curves::read(&given.file, &names)?;
+    let log = if given.file == Path::new(PIPE) {
+        curves::read_from("standard input", std::io::stdin().lock(), &names)?
+    } else {
+        curves::read(&given.file, &names)?
+    };
     say_findings(&log.report);
     let declared = DeclaredLoss {
-        better: match given.better {
-            Direction::Lower => Better::Lower,
-            Direction::Higher => Better::Higher,
-        },
+        better: better(given.better, &log),
         convergence: given.convergence.map(|known| match known {
             Known::Sublinear => Convergence::Sublinear,
             Known::Linear => Convergence::Linear,
@@ -103,11 +104,11 @@ pub(super) fn perform(command: &CurveCommand, output: Output) -> Result<Ending, 
     };
     let fitting = Fitting::Families(Recency { decay: given.decay, ..Recency::default() });
     let wanted = |name: &&String| given.curve.as_ref().is_none_or(|curve| curve == *name);
-    let answers: Vec<CurveAnswer> = log
-        .curves
-        .keys()
-        .filter(wanted)
-        .map(|name| fit_curve(name, &log.curves[name], &declared, &fitting))
+    let names: Vec<&String> = log.curves.keys().filter(wanted).collect();
+    let looked_at = looked_at(names.len());
+    let answers: Vec<CurveAnswer> = names
+        .into_iter()
+        .map(|name| fit_curve(name, &log.curves[name], &declared, &fitting, looked_at))
         .collect();
     if answers.is_empty() {
         let name = given.curve.clone().unwrap_or_default();
@@ -123,4 +124,26 @@ pub(super) fn perform(command: &CurveCommand, output: Output) -> Result<Ending, 
     }
     let blemished = log.report.count(Done::Dropped) + log.report.count(Done::Repaired) > 0;
     Ok(if given.strict && blemished { Ending::Blemished } else { Ending::Done })
+}
+
+/// Which way is better. What was asked for counts, then what the name says; what is taken for granted is told.
+fn better(asked: Option<Direction>, log: &LossLog) -> Better {
+    let name = &log.called;
+    match (asked, log.better) {
+        (Some(Direction::Lower), _) => Better::Lower,
+        (Some(Direction::Higher), _) => Better::Higher,
+        (None, Some(Better::Lower)) => Better::Lower,
+        (None, Some(Better::Higher)) => {
+            say(&format!(
+                "note: `{name}` is taken for a score, of which more is better; --better lower says otherwise"
+            ));
+            Better::Higher
+        }
+        (None, None) => {
+            say(&format!(
+                "warning: `{name}` may be a loss or a score; it is taken for a loss. Say --better lower or --better higher"
+            ));
+            Better::Lower
+        }
+    }
 }

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use trainyard_sched::metrics::Summary;
 
-use super::compare::{judge, progress_bars, say_findings, write_report};
+use super::compare::{judge, progress_bars, say_findings, say_unreported, write_report};
 use super::{Ending, Output, print, say};
 use crate::config::{InputArguments, Inputs, Requirement, parse_policy};
 use crate::experiment::{self, Leave, Trial};
 use crate::failure::Failure;
-use crate::render::summary_table;
+use crate::render::{in_short, summary_table};
 
 /// What `run` is told.
 #[derive(Args, Debug)]
@@ -46,13 +46,17 @@ pub(super) fn perform(given: &RunArguments, output: Output) -> Result<Ending, Fa
     let policy = parse_policy(&given.policy)?;
     let inputs = Inputs::new(&given.inputs)?;
     inputs.reports().for_each(say_findings);
+    say_unreported(&inputs);
     let bars = progress_bars(std::slice::from_ref(&policy));
     let leave = Leave { folder: &given.out, journal: given.journal == Journal::Jsonl, details: true };
     let outcome = experiment::perform(&inputs, &policy, leave, |done, all| bars[0].show(done, all))?;
     bars[0].finish();
     let trial = Trial::new(outcome);
     write_report(&given.out, &inputs, std::slice::from_ref(&trial))?;
-    print(output, &trial.summary, |summary: &Summary| summary_table(summary))?;
+    print(output, &trial.summary, |summary: &Summary| {
+        let all = std::slice::from_ref(summary);
+        format!("{}\n\n{}", summary_table(summary), in_short(all, &inputs.workload))
+    })?;
     say(&format!("The run is in {}; open report.html there to see it.", given.out.display()));
     Ok(judge(&given.inputs, &inputs, &given.require, std::slice::from_ref(&trial.summary)))
 }

@@ -257,6 +257,11 @@ impl Inputs {
         &self.workload.report
     }
 
+    /// Whether jobs have losses, and nothing makes them report.
+    pub(crate) fn has_unreported_losses(&self) -> bool {
+        self.report_every.is_none() && self.workload.jobs.iter().any(|(_, truth)| truth.loss.is_some())
+    }
+
     /// What was done to the rows of everything that was read.
     pub(crate) fn reports(&self) -> impl Iterator<Item = &ImportReport> {
         std::iter::once(self.report()).chain(&self.other_reports)

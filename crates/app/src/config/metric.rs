@@ -87,7 +87,7 @@ use Better::{Less, More, Neither};
 use Unit::{Count, GpuSeconds, Part, Ratio, Seconds};
 
 /// All numbers of a summary, in the order of their keys.
-pub(crate) const METRICS: [Metric; 24] = [
+pub(crate) const METRICS: [Metric; 28] = [
     Metric::new("avg_ftf", &["mean_ftf", "ftf", "fairness"], "fairness", Ratio, Less, |s| s.avg_ftf),
     Metric::new(
         "avg_jct_completed_s",
@@ -100,7 +100,11 @@ pub(crate) const METRICS: [Metric; 24] = [
     Metric::new("avg_jct_s", &["avg_jct", "mean_jct", "mean_jct_s"], "JCT mean", Seconds, Less, |s| {
         s.avg_jct_s
     }),
+    Metric::new("avg_loss", &["mean_loss"], "mean loss", Part, Less, |s| s.quality?.avg_loss),
     Metric::new("avg_slowdown", &["mean_slowdown", "slowdown"], "slowdown", Ratio, Less, |s| s.avg_slowdown),
+    Metric::new("avg_to_90_s", &["avg_to_90", "to_90"], "to 90 %", Seconds, Less, |s| s.quality?.avg_to_90_s),
+    Metric::new("avg_to_95_s", &["avg_to_95", "to_95"], "to 95 %", Seconds, Less, |s| s.quality?.avg_to_95_s),
+    Metric::new("avg_to_99_s", &["avg_to_99", "to_99"], "to 99 %", Seconds, Less, |s| s.quality?.avg_to_99_s),
     Metric::new("avg_wait_s", &["avg_wait", "mean_wait", "mean_wait_s"], "wait mean", Seconds, Less, |s| {
         s.avg_wait_s
     }),
@@ -255,13 +259,20 @@ mod tests {
     fn the_table_has_every_number_of_a_summary_and_reads_the_right_one() {
         let serde_json::Value::Object(keys) = serde_json::json!(Summary::default()) else { panic!() };
         let is_number = |value: &serde_json::Value| value.is_number() || value.is_null();
-        let numbers: Vec<&String> =
-            keys.iter().filter(|(_, value)| is_number(value)).map(|(key, _)| key).collect();
+        let numbers = keys.iter().filter(|(key, value)| is_number(value) && *key != "quality");
+        let of_quality = ["avg_loss", "avg_to_90_s", "avg_to_95_s", "avg_to_99_s"];
+        let mut numbers: Vec<&str> = numbers.map(|(key, _)| key.as_str()).chain(of_quality).collect();
+        numbers.sort_unstable();
         let known: Vec<&str> = METRICS.iter().map(|metric| metric.key).collect();
         assert_eq!(numbers, known);
         for (i, metric) in METRICS.iter().enumerate() {
             let mut changed = keys.clone();
-            changed.insert(metric.key.to_owned(), (i + 7).into());
+            if of_quality.contains(&metric.key) {
+                let quality = serde_json::json!({"jobs": 1, metric.key: i + 7});
+                changed.insert("quality".to_owned(), quality);
+            } else {
+                changed.insert(metric.key.to_owned(), (i + 7).into());
+            }
             let summary: Summary = serde_json::from_value(changed.into()).unwrap();
             assert_eq!((metric.of)(&summary), Some((i + 7) as f64), "{}", metric.key);
         }

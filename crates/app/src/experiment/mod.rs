@@ -22,7 +22,7 @@ use trainyard_sim::simulate::simulate;
 
 use crate::config::{Ended, Inputs, PolicyChoice, RunFile};
 use crate::failure::Failure;
-pub(crate) use curve::{CurveAnswer, fit_curve};
+pub(crate) use curve::{Caution, CurveAnswer, Fitted, Reach, TargetAnswer, fit_curve, looked_at};
 pub(crate) use folder::{make_folder, write_json, write_text};
 use journal::JournalFile;
 pub(crate) use recording::{Journal, Recording, RecordingError};

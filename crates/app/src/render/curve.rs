@@ -3,17 +3,19 @@
 use std::path::Path;
 
 use maud::{Markup, html};
-use trainyard_sched::estimate::{Family, LossHealth};
+use trainyard_sched::estimate::{Family, LossTrend};
+use trainyard_sched::model::Better;
 use trainyard_sim::workload::ImportReport;
 
 use super::axis::Axis;
 use super::report::{Curve, Figure, Page, facts, import_report, legend, lines};
-use crate::experiment::CurveAnswer;
+use crate::experiment::{Caution, CurveAnswer, Fitted, Reach, TargetAnswer};
 
 /// A loss in as many digits as say something.
 fn number(value: f64) -> String {
     let size = value.abs();
     match size {
+        _ if !size.is_finite() => "unknown".to_owned(),
         0.0 => "0".to_owned(),
         1e-3..1e6 => {
             let decimals = (4 - size.log10().floor() as i32).clamp(0, 7) as usize;
@@ -21,6 +23,11 @@ fn number(value: f64) -> String {
         }
         _ => format!("{value:.4e}"),
     }
+}
+
+/// Iterations are mostly whole.
+fn iteration(value: f64) -> String {
+    if value.fract() == 0.0 { format!("{value}") } else { number(value) }
 }
 
 fn give_or_take(value: f64, deviation: Option<f64>) -> String {
@@ -60,35 +67,36 @@ fn said(answer: &CurveAnswer) -> Vec<(&'static str, String)> {
             answer.latest.iteration
         ),
     ));
+    said.extend(answer.cautions.iter().map(|what| ("caution", caution(*what, answer.better))));
     match &answer.fit {
+        Some(Fitted { formula: Some(formula), residual, family: of, .. }) => {
+            said.push(("family", family(*of).to_owned()));
+            said.push(("curve fitted", format!("{formula}; it leaves {} unexplained", number(*residual))));
+        }
         Some(fit) => {
-            said.push(("family", family(fit.family).to_owned()));
-            said.push((
-                "curve fitted",
-                format!("{}; it leaves {} unexplained", fit.formula, number(fit.residual)),
-            ));
+            let level = answer.asymptote.or_else(|| answer.ahead.first().map(|ahead| ahead.loss));
+            let level = level.map_or_else(String::new, number);
+            let said_of = format!("a constant, {level}; it leaves {} unexplained", number(fit.residual));
+            said.push(("curve fitted", said_of));
+        }
+        None if answer.health.trend == LossTrend::Constant => {
+            said.push(("curve fitted", "none, as all points are the same".to_owned()));
         }
         None => {
-            said.push(("curve fitted", "none; expected is that changes go on shrinking as lately".to_owned()))
+            said.push((
+                "curve fitted",
+                "none; expected is that changes go on shrinking as lately".to_owned(),
+            ));
         }
     }
     for ahead in &answer.ahead {
         let loss = give_or_take(ahead.loss, ahead.deviation);
         said.push(("expected", format!("{loss} in {} iterations", ahead.iterations_ahead)));
     }
-    if let Some(asymptote) = answer.asymptote {
-        said.push(("tends to", number(asymptote)));
-    }
-    let flattens = answer.flattens.map_or_else(
-        || "not within a thousand times what there is".to_owned(),
-        |flat| {
-            format!(
-                "at iteration {}, when 99 % of what can be gained is gained",
-                give_or_take(flat.iteration, flat.deviation)
-            )
-        },
-    );
+    said.push(("tends to", answer.asymptote.map_or_else(|| "unknown".to_owned(), number)));
+    let flattens = flattens(answer);
     said.push(("flattens", flattens));
+    said.extend(answer.target.map(|target| ("target", reach(&target))));
     if let Some(back) = answer.looking_back {
         said.push((
             "looking back",
@@ -100,21 +108,79 @@ fn said(answer: &CurveAnswer) -> Vec<(&'static str, String)> {
             ),
         ));
     }
-    said.extend(odd(answer.health).map(|what| ("odd", what)));
     said
 }
 
-/// What stands out.
-fn odd(health: LossHealth) -> impl Iterator<Item = String> {
-    [
-        health
-            .direction_suspicious
-            .then(|| "it has only got worse; is lower or higher better? See --better".to_owned()),
-        (health.diverging && !health.direction_suspicious).then(|| "it gets worse steadily".to_owned()),
-        health.flat.then(|| "it does not change any more".to_owned()),
-    ]
-    .into_iter()
-    .flatten()
+/// When it is done.
+fn flattens(answer: &CurveAnswer) -> String {
+    let gained = "99 % of what can be gained";
+    match (answer.health.trend, answer.flattens) {
+        (LossTrend::Constant, _) => "it never changed".to_owned(),
+        (LossTrend::Flat { since }, _) => format!("flat already, since iteration {}", iteration(since)),
+        (_, Some(flat)) if flat.iteration < answer.latest.iteration => {
+            let at = give_or_take(flat.iteration, flat.deviation);
+            format!("at iteration {at}, which is past: {gained} was gained then")
+        }
+        (_, Some(flat)) => {
+            let at = give_or_take(flat.iteration, flat.deviation);
+            format!("at iteration {at}, when {gained} is gained")
+        }
+        (_, None) if answer.fit.is_none() || answer.health.is_diverging() => "unknown".to_owned(),
+        (_, None) => "not within a thousand times what there is".to_owned(),
+    }
+}
+
+fn reach(target: &TargetAnswer) -> String {
+    let loss = number(target.loss);
+    match target.reach {
+        Reach::Reached { iteration: at } => format!("{loss} was reached at iteration {}", iteration(at)),
+        Reach::Expected { iteration: at } => {
+            format!("{loss} is expected at iteration {} by a curve that is not told of it", iteration(at))
+        }
+        Reach::Asymptote => format!("{loss} is where the curve tends to: it is come near to, not passed"),
+        Reach::NotReachable { asymptote } => format!(
+            "{loss} is not reachable by this curve: one that is not told of it tends to {}",
+            number(asymptote)
+        ),
+        Reach::Unknown => format!("nothing can be said of when {loss} is reached"),
+    }
+}
+
+/// Why little may be made of the rest.
+fn caution(caution: Caution, better: Better) -> String {
+    match (caution, better) {
+        (Caution::Backwards, Better::Lower) => {
+            "it only rises, so nothing below means anything: if it is a score, \
+             say --better higher; if it is a loss, it diverges"
+                .to_owned()
+        }
+        (Caution::Backwards, Better::Higher) => {
+            "it only falls, so nothing below means anything: if it is a loss, \
+             say --better lower; if it is a score, it gets worse"
+                .to_owned()
+        }
+        (Caution::Diverging { since }, _) => format!(
+            "diverging: it has got worse since iteration {}, which no curve below foresees",
+            iteration(since)
+        ),
+        (Caution::Outlier { iteration: at, loss }, _) => format!(
+            "an outlier, {} at iteration {}, bends the curve: leave it out of the log to see what is below without it",
+            number(loss),
+            iteration(at)
+        ),
+        (Caution::FewPoints { points }, _) => {
+            let few = if points == 1 { "1 point is" } else { &format!("{points} points are") };
+            format!("{few} too few: nothing could be held against what came, so this is a guess")
+        }
+        (Caution::NoTrend, _) => "no trend stands out from the noise".to_owned(),
+        (Caution::Noise { part }, _) => {
+            format!("noisy: about the curve it scatters by {:.0} % of what was gained so far", part * 100.0)
+        }
+        (Caution::Unbent, _) => {
+            "it has hardly bent yet: where it tends to, and when it flattens, lies beyond all that was seen"
+                .to_owned()
+        }
+    }
 }
 
 /// The whole page.

@@ -1,9 +1,64 @@
 //! One plain sentence that says what a comparison means.
 
+use trainyard_sched::decide::Entry;
 use trainyard_sched::metrics::Summary;
+use trainyard_sched::model::Job;
 use trainyard_sched::policies;
+use trainyard_sim::workload::Workload;
 
 use super::words::{duration, list};
+
+/// What a comparison means, and what must be known of the jobs before it is believed.
+pub(crate) fn in_short(all: &[Summary], workload: &Workload) -> String {
+    let is_elastic = |job: &Job| job.shape.data_parallel().is_some_and(|shape| !shape.workers.is_fixed());
+    let has_elastic = workload.jobs.iter().any(|(job, _)| is_elastic(job));
+    let note = if has_elastic { rigid(all) } else { None };
+    note.map_or_else(|| sentence(all), |note| format!("{} {note}", sentence(all)))
+}
+
+/// Which policies leave elastic jobs at their smallest size.
+fn rigid(all: &[Summary]) -> Option<String> {
+    let leaves = |s: &&Summary| entry(s).is_some_and(|entry| !entry.sizes);
+    let names: Vec<&str> = all.iter().filter(leaves).map(|s| s.policy.as_str()).collect();
+    if names.is_empty() {
+        return None;
+    }
+    let (leave, rest) = if names.len() == 1 { ("leaves", "it is") } else { ("leave", "they are") };
+    let others = if names.len() == all.len() {
+        ""
+    } else {
+        &format!(", and much of what {rest} behind is workers that were never given")
+    };
+    Some(format!("{} {leave} every elastic job at its smallest size{others}.", list(&names)))
+}
+
+fn entry(summary: &Summary) -> Option<&'static Entry> {
+    policies::find(summary.policy.split('{').next().unwrap_or_default()).ok()
+}
+
+/// Who lowers losses soonest, where jobs reported any.
+fn learning(all: &[Summary], baseline: &Summary) -> String {
+    let to_90 = |s: &Summary| s.quality?.avg_to_90_s;
+    let timed = all.iter().filter_map(|s| Some((s, to_90(s)?)));
+    let Some((best, best_s)) = timed.min_by(|a, b| a.1.total_cmp(&b.1)) else { return String::new() };
+    let lead = format!(" {} brings a job to 90 % of its loss reduction", best.policy);
+    match to_90(baseline).filter(|_| baseline.policy != best.policy) {
+        Some(base_s) if base_s >= NOTICEABLE * best_s => {
+            format!("{lead} {} than {} on average.", sooner(base_s, best_s), baseline.policy)
+        }
+        Some(_) => format!(" No policy lowers losses noticeably sooner than {} here.", baseline.policy),
+        None => format!("{lead} after {} on average.", duration(best_s)),
+    }
+}
+
+fn sooner(base_s: f64, best_s: f64) -> String {
+    let times = base_s / best_s.max(1e-9);
+    if times < 1.95 {
+        format!("{:.0} % sooner", (1.0 - best_s / base_s) * 100.0)
+    } else {
+        format!("{times:.1} times sooner")
+    }
+}
 
 /// Times closer than this are called equal.
 const NOTICEABLE: f64 = 1.02;
@@ -13,7 +68,7 @@ pub(crate) fn sentence(all: &[Summary]) -> String {
     let Some(baseline) = all.iter().find(|s| s.policy == "fifo").or(all.first()) else {
         return "There is nothing to compare.".to_owned();
     };
-    let warning = warnings(all);
+    let warning = format!("{}{}", learning(all, baseline), warnings(all));
     if all.len() == 1 {
         return format!("{}{warning}", alone(baseline));
     }
@@ -35,11 +90,7 @@ pub(crate) fn sentence(all: &[Summary]) -> String {
         let base = &baseline.policy;
         return format!("No policy ends jobs noticeably sooner than {base} here on average.{warning}");
     }
-    let sooner = if times < 1.95 {
-        format!("{:.0} % sooner", (1.0 - best_s / base_s) * 100.0)
-    } else {
-        format!("{times:.1} times sooner")
-    };
+    let sooner = sooner(base_s, best_s);
     let lead = format!("{} ends a job {sooner} than {} on average", best.policy, baseline.policy);
     let rest = told_nothing(all, best, base_s, best_s);
     format!("{lead}{rest}.{warning}")
@@ -73,8 +124,7 @@ fn warnings(all: &[Summary]) -> String {
 
 /// What the best of the policies without knowledge of run times gets of the gain.
 fn told_nothing(all: &[Summary], best: &Summary, base_s: f64, best_s: f64) -> String {
-    let entry = |s: &Summary| policies::find(s.policy.split('{').next().unwrap_or_default());
-    let knows_nothing = |s: &Summary| entry(s).is_ok_and(|entry| !entry.reads_declared);
+    let knows_nothing = |s: &Summary| entry(s).is_some_and(|entry| !entry.reads_declared);
     if knows_nothing(best) {
         return String::new();
     }
@@ -111,6 +161,24 @@ mod tests {
         let expected = "srtf ends a job 2.3 times sooner than fifo on average; tiresias, which is told nothing \
                         about run times, gets 70 % of that gain.";
         assert_eq!(sentence(&all), expected);
+    }
+
+    #[test]
+    fn losses_and_rigid_policies_are_told_of() {
+        let learnt = |policy, jct_s, to_90_s| {
+            let quality = serde_json::from_value(serde_json::json!({"jobs": 9, "avg_to_90_s": to_90_s}));
+            Summary { quality: quality.unwrap(), ..with(policy, Some(jct_s)) }
+        };
+        let all = [learnt("fifo", 200.0, 90.0), learnt("fair", 100.0, 30.0), learnt("slaq", 120.0, 20.0)];
+        let text = sentence(&all);
+        assert!(text.starts_with("fair ends a job 2.0 times sooner"), "{text}");
+        let told = "slaq brings a job to 90 % of its loss reduction 4.5 times sooner than fifo on average.";
+        assert!(text.ends_with(told), "{text}");
+        assert!(sentence(&all[2..]).ends_with("after 20s on average."), "{}", sentence(&all[2..]));
+        assert!(!sentence(&[with("fifo", Some(1.0)), with("sjf", Some(2.0))]).contains("loss"));
+        let note = rigid(&all).unwrap();
+        assert!(note.starts_with("fifo leaves every elastic job at its smallest size, and much"), "{note}");
+        assert_eq!(rigid(&all[1..]), None);
     }
 
     #[test]

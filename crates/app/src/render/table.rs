@@ -27,7 +27,7 @@ pub(crate) struct Column {
 }
 
 /// The columns of the comparison, the policy aside.
-pub(crate) const COLUMNS: [Column; 11] = [
+const COLUMNS: [Column; 11] = [
     Column {
         title: "JCT mean",
         meaning: "mean time from submission to end",
@@ -97,6 +97,31 @@ pub(crate) const COLUMNS: [Column; 11] = [
     },
 ];
 
+/// What is shown beside them where jobs reported losses.
+const QUALITY_COLUMNS: [Column; 2] = [
+    Column {
+        title: "to 90 %",
+        meaning: "mean time from submission until 90 % of the loss reduction was done",
+        order: |s| s.quality?.avg_to_90_s,
+        show: |s| duration_or_dash(s.quality.and_then(|quality| quality.avg_to_90_s)),
+    },
+    Column {
+        title: "mean loss",
+        meaning: "normalised loss of the jobs that were there, over time: 1 is a job's first, 0 its lowest",
+        order: |s| s.quality?.avg_loss,
+        show: |s| {
+            let loss = s.quality.and_then(|quality| quality.avg_loss);
+            loss.map_or_else(|| "-".to_owned(), |loss| format!("{loss:.3}"))
+        },
+    },
+];
+
+/// The columns that have something to say of these runs.
+pub(crate) fn columns(all: &[Summary]) -> impl Iterator<Item = &'static Column> + Clone {
+    let learnt = if all.iter().any(|s| s.quality.is_some()) { &QUALITY_COLUMNS[..] } else { &[] };
+    COLUMNS.iter().chain(learnt)
+}
+
 /// The rows with the best value of a column, unless all are equal to what is shown.
 pub(crate) fn best_rows(column: &Column, all: &[Summary]) -> Vec<bool> {
     let best = all.iter().filter_map(column.order).min_by(f64::total_cmp);
@@ -109,8 +134,8 @@ pub(crate) fn best_rows(column: &Column, all: &[Summary]) -> Vec<bool> {
 /// One row for each policy.
 pub(crate) fn comparison_table(all: &[Summary]) -> String {
     let mut headers = vec![("policy", Align::Left)];
-    headers.extend(COLUMNS.iter().map(|column| (column.title, Align::Right)));
-    let best: Vec<Vec<bool>> = COLUMNS.iter().map(|column| best_rows(column, all)).collect();
+    headers.extend(columns(all).map(|column| (column.title, Align::Right)));
+    let best: Vec<Vec<bool>> = columns(all).map(|column| best_rows(column, all)).collect();
     let row = |(i, summary): (usize, &Summary)| {
         let cell = |(c, column): (usize, &Column)| {
             // The space keeps the digits of a column in line.
@@ -118,7 +143,7 @@ pub(crate) fn comparison_table(all: &[Summary]) -> String {
         };
         let unstable = if summary.unstable { " (unstable)" } else { "" };
         let mut cells = vec![format!("{}{unstable}", summary.policy)];
-        cells.extend(COLUMNS.iter().enumerate().map(cell));
+        cells.extend(columns(all).enumerate().map(cell));
         cells
     };
     let table = plain_table(&headers, all.iter().enumerate().map(row).collect());
@@ -137,7 +162,7 @@ pub(crate) fn summary_table(summary: &Summary) -> String {
         vec!["impossible".to_owned(), count(summary.impossible)],
         vec!["not ended".to_owned(), count(summary.censored)],
     ];
-    let shown = COLUMNS.iter().filter(|column| column.title != "unfinished");
+    let shown = columns(std::slice::from_ref(summary)).filter(|column| column.title != "unfinished");
     rows.extend(shown.map(|column| vec![column.title.to_owned(), (column.show)(summary)]));
     rows.push(vec!["migrations".to_owned(), count(summary.migrations)]);
     rows.push(vec!["decisions".to_owned(), count(summary.decisions)]);

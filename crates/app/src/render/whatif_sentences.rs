@@ -65,10 +65,14 @@ fn moved(name: &str, figure: Figure) -> String {
     }
     match by.interval_95 {
         Some(interval) if before != then => {
-            format!(
-                "{name} goes from {before} to {then}, which may be chance{}",
-                within(unit, Some(interval))
-            )
+            // Few replicates make nothing certain, but where all agree it is not for the spread that it is not.
+            let agree = interval.low > 0.0 || interval.high < 0.0;
+            let doubt = if agree {
+                format!("of which {} replicates are too few to be certain", by.replicates)
+            } else {
+                "which may be chance".to_owned()
+            };
+            format!("{name} goes from {before} to {then}, {doubt}{}", within(unit, Some(interval)))
         }
         None if before != then => format!("{name} goes from {before} to {then} in the one replicate"),
         _ => format!("{name} stays at {then}"),
@@ -226,7 +230,10 @@ mod tests {
         let by = Estimate { replicates: 5, ..estimate(-3600.0, -4000.0, -3000.0) };
         let figure = Figure { value: estimate(3600.0, 3000.0, 4000.0), difference: Some(by) };
         let text = moved("the wait", figure);
-        assert!(text.contains("goes from") && text.contains("which may be chance"), "{text}");
+        assert!(
+            text.contains("goes from") && text.contains("of which 5 replicates are too few to be certain"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use trainyard_sched::control::Outcome;
 use trainyard_sched::decide::{Names, Reason, Verdict};
+use trainyard_sched::estimate::{LossHealth, LossTrend};
 use trainyard_sched::model::{JobId, Span, TenantId, Time};
 use trainyard_sched::view::Phase;
 use trainyard_sched::why::{Change, Other, Room, Standing, Waits};
@@ -15,6 +16,8 @@ use super::words::count;
 
 /// The name and version of the form of the answer in JSON.
 pub(crate) const WHY_SCHEMA: &str = "trainyard.why/1";
+/// Nodes that are named of a longer list.
+const MOST_NODES: usize = 8;
 /// Jobs that are named of a longer list.
 const MOST_OTHERS: usize = 3;
 
@@ -28,12 +31,16 @@ pub(crate) struct Answer {
     pub(crate) tenant: Option<Arc<str>>,
     /// GPUs of its smallest gang.
     pub(crate) gpus: Option<f64>,
+    /// CPU cores of its smallest gang.
+    pub(crate) cpus: Option<f64>,
     /// The moment that is spoken of.
     pub(crate) at: Time,
     /// Whether that is the last moment at which it waited, because nobody said another.
     pub(crate) is_last_wait: bool,
     pub(crate) run_ends: Time,
     pub(crate) state: Stands,
+    /// How its losses look, if it has reported any.
+    pub(crate) losses: Option<Losses>,
     /// What keeps it waiting, what binds first.
     pub(crate) reasons: Vec<Said>,
     /// The numbers behind it, if it waits.
@@ -64,6 +71,7 @@ pub(crate) enum Stands {
         nodes: Vec<u32>,
         node_names: Vec<String>,
         gpus: f64,
+        cpus: f64,
         waited: Span,
         attempts: u32,
         left: Option<Span>,
@@ -75,6 +83,21 @@ pub(crate) enum Stands {
         arrived: Time,
         started: Option<Time>,
     },
+}
+
+/// What is seen of a job's losses.
+#[derive(Serialize)]
+pub(crate) struct Losses {
+    /// How many reports are kept.
+    pub(crate) reports: usize,
+    /// The iteration of the latest.
+    pub(crate) iteration: f64,
+    /// The loss, or score, then.
+    pub(crate) latest: f64,
+    /// What stands out.
+    pub(crate) health: LossHealth,
+    /// Whether the policy looks at losses.
+    pub(crate) matters: bool,
 }
 
 /// A reason with its words.
@@ -154,6 +177,9 @@ pub(crate) fn why_text(answer: &Answer) -> String {
         let label = if i == 0 { answer.policy.as_str() } else { "also" };
         line(label, format!("{}: {}{since}", said.reason.kind(), said.sentence));
     }
+    if let Some(losses) = &answer.losses {
+        line("its loss", its_loss(losses));
+    }
     if let Some(waits) = &answer.waits {
         line("room", room_now(waits));
         line("place", place(&waits.place));
@@ -175,7 +201,8 @@ pub(crate) fn why_text(answer: &Answer) -> String {
 fn headline(answer: &Answer) -> String {
     let name = &answer.name;
     let of = answer.tenant.as_ref().map_or_else(String::new, |tenant| format!(" of {tenant}"));
-    let gpus = answer.gpus.map_or_else(String::new, |gpus| format!(", {gpus} GPUs"));
+    let wants = answer.gpus.zip(answer.cpus);
+    let wants = wants.map_or_else(String::new, |(gpus, cpus)| format!(", {}", devices(gpus, cpus)));
     let moment = if answer.is_last_wait { " (the last moment at which it waited)" } else { "" };
     let at = answer.at;
     let times = |attempts: u32| match attempts {
@@ -188,10 +215,22 @@ fn headline(answer: &Answer) -> String {
             format!("job {name}: not there yet at {at}; it arrives at {arrives}\n")
         }
         Stands::Waits { arrived, since, waited, attempts } => format!(
-            "job {name}{of}{gpus}: waits at {at}{moment}, {waited} so far; submitted at {arrived}, waiting since {since}, {}\n",
+            "job {name}{of}{wants}: waits at {at}{moment}, {waited} so far; submitted at {arrived}, waiting since {since}, {}\n",
             times(*attempts)
         ),
-        Stands::Runs { arrived, since, phase, node_names, gpus, waited, attempts, left, verdict, .. } => {
+        Stands::Runs {
+            arrived,
+            since,
+            phase,
+            node_names,
+            gpus,
+            cpus,
+            waited,
+            attempts,
+            left,
+            verdict,
+            ..
+        } => {
             let doing = match phase {
                 Phase::Starting => "loads",
                 Phase::Stopping => "is told to stop and saves",
@@ -200,9 +239,10 @@ fn headline(answer: &Answer) -> String {
             let left =
                 left.map_or_else(|| "it declares no end".to_owned(), |left| format!("it claims {left} more"));
             format!(
-                "job {name}{of}: {doing} at {at} on {gpus} GPUs of {} since {since}\n  submitted at {arrived}, waited \
+                "job {name}{of}: {doing} at {at} on {} of {} since {since}\n  submitted at {arrived}, waited \
                  {waited}, {}; {left}\n  {}: {}\n",
-                node_names.join(", "),
+                devices(*gpus, *cpus),
+                named_nodes(node_names),
                 times(*attempts),
                 answer.policy,
                 verdict.reason().told(&answer.names)
@@ -215,9 +255,54 @@ fn headline(answer: &Answer) -> String {
                 || "it never started".to_owned(),
                 |started| format!("it first started at {started}, after {}", started.since(*arrived)),
             );
-            format!("job {name}{of}{gpus}: ended at {ended} ({how}); submitted at {arrived}, {waited}\n")
+            format!("job {name}{of}{wants}: ended at {ended} ({how}); submitted at {arrived}, {waited}\n")
         }
     }
+}
+
+/// What a job takes, in what matters: GPUs, or CPU cores if it has none.
+fn devices(gpus: f64, cpus: f64) -> String {
+    if gpus == 0.0 && cpus > 0.0 { format!("{cpus} CPUs") } else { format!("{gpus} GPUs") }
+}
+
+/// The first few nodes and how many more there are.
+fn named_nodes(names: &[String]) -> String {
+    let shown = names.iter().take(MOST_NODES).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let more = names.len().saturating_sub(MOST_NODES);
+    if more > 0 { format!("{shown} and {} more", count(more as u64)) } else { shown }
+}
+
+/// Where its losses go, and what that means for it.
+fn its_loss(losses: &Losses) -> String {
+    let LossHealth { trend, outlier, ignored, restarts } = losses.health;
+    let gains = if losses.matters {
+        "; next to no gain is expected of it, so it keeps its fewest workers while others gain more"
+    } else {
+        ""
+    };
+    let mut words = match trend {
+        LossTrend::Unknown => "too few reports to say where it goes".to_owned(),
+        LossTrend::Falling => "it gets better".to_owned(),
+        LossTrend::Unclear => "no trend stands out from its noise".to_owned(),
+        LossTrend::Constant => format!("it never changed{gains}"),
+        LossTrend::Flat { since } => format!("flat since iteration {since}{gains}"),
+        LossTrend::Diverging { since } => format!("diverging since iteration {since}{gains}"),
+        LossTrend::Backwards => {
+            format!(
+                "it has got worse from the beginning: does the job say rightly which way is better?{gains}"
+            )
+        }
+    };
+    if let Some(at) = outlier {
+        words += &format!("; an outlier at iteration {at}");
+    }
+    if ignored > 0 {
+        words += &format!("; {} reports were no numbers", count(ignored));
+    }
+    if restarts > 0 {
+        words += &format!("; it began anew {} times", count(u64::from(restarts)));
+    }
+    format!("{words} ({} at iteration {})", losses.latest, losses.iteration)
 }
 
 fn room_now(waits: &Waits) -> String {
@@ -231,11 +316,15 @@ fn room_now(waits: &Waits) -> String {
     ];
     let nodes: Vec<String> =
         parts.iter().filter(|(nodes, _)| *nodes > 0).map(|(nodes, what)| format!("{nodes} {what}")).collect();
+    let free = if room.needs_gpus == 0.0 {
+        format!("{} CPUs", room.free_cpus)
+    } else {
+        format!("{} GPUs", room.free_gpus)
+    };
     format!(
-        "needs {} workers with {} GPUs; {} GPUs are free, the largest block is {} workers; nodes: {}",
+        "needs {} workers with {}; {free} are free, the largest block is {} workers; nodes: {}",
         room.workers,
-        room.needs_gpus,
-        room.free_gpus,
+        devices(room.needs_gpus, room.needs_cpus),
         room.largest_block,
         nodes.join(", ")
     )
@@ -246,7 +335,7 @@ fn place(place: &Standing) -> String {
     let waiting = count(u64::from(place.waiting));
     let others = |other: &Other| {
         let left = other.left.map_or_else(|| "length unknown".to_owned(), |left| format!("{left} left"));
-        format!("{} ({}, {} GPUs, {left})", other.name, other.tenant, other.gpus)
+        format!("{} ({}, {}, {left})", other.name, other.tenant, devices(other.gpus, other.cpus))
     };
     let named = named(&place.ahead, others);
     match (place.is_total, ahead) {
@@ -269,11 +358,12 @@ fn held_by(at: Time, holders: &[Other]) -> String {
         return "nobody".to_owned();
     }
     let gpus: f64 = holders.iter().map(|other| other.gpus).sum();
+    let cpus: f64 = holders.iter().map(|other| other.cpus).sum();
     let of = |other: &Other| {
         let ends = other.ends(at).map_or_else(|| "end unknown".to_owned(), |ends| format!("until {ends}"));
-        format!("{} ({}, {} GPUs, {ends})", other.name, other.tenant, other.gpus)
+        format!("{} ({}, {}, {ends})", other.name, other.tenant, devices(other.gpus, other.cpus))
     };
-    format!("{} jobs on {gpus} GPUs: {}", count(holders.len() as u64), named(holders, of))
+    format!("{} jobs on {}: {}", count(holders.len() as u64), devices(gpus, cpus), named(holders, of))
 }
 
 /// The first few of a list and how many more there are.
@@ -291,9 +381,10 @@ fn helps(answer: &Answer, waits: &Waits) -> Vec<String> {
         .starts_with
         .iter()
         .map(|change| match change {
-            Change::FewerWorkers { workers, gpus } => {
+            Change::FewerWorkers { workers, gpus, cpus } => {
                 format!(
-                    "would start now with {workers} workers ({gpus} GPUs), if it runs longer in proportion"
+                    "would start now with {workers} workers ({}), if it runs longer in proportion",
+                    devices(*gpus, *cpus)
                 )
             }
             Change::AnyGpuType => "would start now if it took any type of GPU".to_owned(),

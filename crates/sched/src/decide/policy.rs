@@ -99,6 +99,8 @@ pub struct Entry {
     pub suits: Suits,
     /// What its parameters mean and may be.
     pub parameters: &'static [Parameter],
+    /// Whether it chooses how many workers an elastic job has. The others start each with the fewest and leave it there.
+    pub sizes: bool,
     /// Its parameters with their defaults, as TOML.
     pub defaults: fn() -> toml::Table,
     /// Makes one.

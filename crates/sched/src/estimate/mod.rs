@@ -9,8 +9,8 @@ mod speed;
 pub use accuracy::AccuracyForecast;
 pub use iteration::{graph_iteration_s, ring_all_reduce_s};
 pub use loss::{
-    Expected, Family, Fit, Fitting, LossHealth, LossHistory, MAX_LOSS_POINTS, Milestone, Reached, Recency,
-    fit_inverse,
+    Expected, Family, Fit, Fitting, LossHealth, LossHistory, LossTrend, MAX_LOSS_POINTS, Milestone, Reached,
+    Recency, fit_inverse,
 };
 pub use speed::{
     MAX_SPEED_POINTS, NormalEquations, OUTLIER, PROFILE_SIZES, SpeedFamily, SpeedFit, SpeedHistory,

@@ -257,6 +257,7 @@ pub(super) const ENTRY: Entry = Entry {
     reads_declared: true,
     suits: Suits::AnyJobs,
     parameters: PARAMETERS,
+    sizes: false,
     defaults: defaults::<Parameters>,
     build: |given| {
         let Parameters { assumed_s, placement } = parameters("easy", PARAMETERS, given)?;

@@ -185,6 +185,7 @@ pub(super) const FIFO: Entry = Entry {
     reads_declared: false,
     suits: Suits::AnyJobs,
     parameters: &[PLACEMENT],
+    sizes: false,
     defaults: defaults::<Parameters>,
     build: |given| {
         let Parameters { placement } = parameters("fifo", &[PLACEMENT], given)?;
@@ -200,6 +201,7 @@ pub(super) const FIFO_SKIP: Entry = Entry {
     reads_declared: false,
     suits: Suits::AnyJobs,
     parameters: &[PLACEMENT],
+    sizes: false,
     defaults: defaults::<Parameters>,
     build: |given| {
         let Parameters { placement } = parameters("fifo-skip", &[PLACEMENT], given)?;
@@ -215,6 +217,7 @@ pub(super) const YARN_CS: Entry = Entry {
     reads_declared: false,
     suits: Suits::AnyJobs,
     parameters: &[PLACEMENT],
+    sizes: false,
     defaults: defaults::<YarnParameters>,
     build: |given| {
         let YarnParameters { placement } = parameters("yarn-cs", &[PLACEMENT], given)?;

@@ -192,6 +192,7 @@ pub(super) const SRTF: Entry = Entry {
     reads_declared: true,
     suits: Suits::AnyJobs,
     parameters: PARAMETERS,
+    sizes: false,
     defaults: defaults::<Parameters>,
     build: |given| Ok(Shortest::boxed(parameters("srtf", PARAMETERS, given)?, true)),
 };
@@ -204,6 +205,7 @@ pub(super) const SJF: Entry = Entry {
     reads_declared: true,
     suits: Suits::AnyJobs,
     parameters: PARAMETERS,
+    sizes: false,
     defaults: defaults::<Parameters>,
     build: |given| Ok(Shortest::boxed(parameters("sjf", PARAMETERS, given)?, false)),
 };

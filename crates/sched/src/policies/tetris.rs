@@ -236,6 +236,7 @@ pub(super) const ENTRY: Entry = Entry {
     reads_declared: true,
     suits: Suits::AnyJobs,
     parameters: PARAMETERS,
+    sizes: true,
     defaults: defaults::<Parameters>,
     build: |given| {
         let parameters: Parameters = parameters("tetris", PARAMETERS, given)?;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{GPU, Job, NodeId, NodeState, Parallelism, Resources};
+use crate::model::{GPU, Job, NodeId, NodeState, Parallelism, Resources, UNLIMITED};
 use crate::place::FreeCapacity;
 use crate::view::Snapshot;
 
@@ -11,10 +11,14 @@ use crate::view::Snapshot;
 pub struct Capacity {
     /// GPUs that its smallest gang needs.
     pub needs_gpus: f64,
+    /// CPU cores that its smallest gang needs.
+    pub needs_cpus: f64,
     /// Workers of its smallest gang.
     pub workers: u32,
     /// GPUs that are free on nodes that it may use.
     pub free_gpus: f64,
+    /// CPU cores that are free there; of nodes that do not track them nothing is counted.
+    pub free_cpus: f64,
     /// The most workers that one node has room for now.
     pub largest_block: u32,
     /// Nodes that are down or drain.
@@ -35,6 +39,7 @@ impl Capacity {
         let gpus = |milli: u64| milli as f64 / GPU as f64;
         let mut found = Self {
             needs_gpus: gpus(job.shape.minimum().gpu_milli),
+            needs_cpus: job.shape.minimum().cpu_milli as f64 / 1e3,
             workers: job.shape.data_parallel().map_or(1, |shape| shape.workers.min),
             ..Self::default()
         };
@@ -54,6 +59,8 @@ impl Capacity {
             *counted += 1;
             if node.state == NodeState::Up && allows(seen, job, node.id) {
                 found.free_gpus += gpus(free.room(node.id).gpu_milli);
+                let tracks_cpus = node.holds.cpu_milli != UNLIMITED;
+                found.free_cpus += if tracks_cpus { free.room(node.id).cpu_milli as f64 / 1e3 } else { 0.0 };
                 found.largest_block = found.largest_block.max(slots);
             }
         }

@@ -64,6 +64,8 @@ pub struct Other {
     pub tenant: Arc<str>,
     /// GPUs that it holds, or that its smallest gang wants.
     pub gpus: f64,
+    /// CPU cores that it holds, or that its smallest gang wants.
+    pub cpus: f64,
     /// How long it still claims to run, if it says so.
     pub left: Option<Span>,
 }
@@ -167,13 +169,18 @@ fn holders(seen: &Snapshot, job: &Job) -> Vec<Other> {
 
 impl Other {
     fn of(seen: &Snapshot, view: &JobView) -> Self {
-        let milli =
-            if view.held.is_some() { view.held.gpu_milli() } else { view.job.shape.minimum().gpu_milli };
+        let shape = &view.job.shape;
+        let (gpu_milli, cpu_milli) = if view.held.is_some() {
+            (view.held.gpu_milli(), view.held.resources(shape).cpu_milli)
+        } else {
+            (shape.minimum().gpu_milli, shape.minimum().cpu_milli)
+        };
         Self {
             job: view.id(),
             name: Arc::clone(&view.job.name),
             tenant: seen.tenants.get(view.job.tenant).map_or_else(|| "".into(), |tenant| tenant.name.clone()),
-            gpus: milli as f64 / GPU as f64,
+            gpus: gpu_milli as f64 / GPU as f64,
+            cpus: cpu_milli as f64 / 1e3,
             left: view.declared_remaining(seen.at),
         }
     }

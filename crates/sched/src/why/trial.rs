@@ -25,6 +25,8 @@ pub enum Change {
         workers: u32,
         /// How many GPUs these have.
         gpus: f64,
+        /// How many CPU cores.
+        cpus: f64,
     },
     /// Any type of GPU.
     AnyGpuType,
@@ -60,7 +62,9 @@ pub(super) fn changes(seen: &Snapshot, make: &Make<'_>, view: &JobView) -> Vec<C
     let sizes = std::iter::successors(smaller(&view.job), smaller).take(MOST_SIZES as usize);
     if let Some(job) = sizes.into_iter().find(|job| would(job.clone())) {
         let workers = job.shape.data_parallel().map_or(1, |shape| shape.workers.min);
-        found.push(Change::FewerWorkers { workers, gpus: job.shape.minimum().gpu_milli as f64 / GPU as f64 });
+        let least = job.shape.minimum();
+        let (gpus, cpus) = (least.gpu_milli as f64 / GPU as f64, least.cpu_milli as f64 / 1e3);
+        found.push(Change::FewerWorkers { workers, gpus, cpus });
     }
     if view.job.wanted.gpu_types != GpuTypeSet::ALL {
         let mut job = (*view.job).clone();

@@ -10,7 +10,7 @@ mod words;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use trainyard_sched::model::LossPoint;
+use trainyard_sched::model::{Better, LossPoint};
 
 use crate::workload::ImportReport;
 
@@ -70,6 +70,10 @@ impl Recording {
 pub struct LossLog {
     /// By name; a log of one nameless curve has it under the empty name.
     pub curves: BTreeMap<String, Arc<Recording>>,
+    /// What the log calls them.
+    pub called: String,
+    /// Which way is better, as far as that name says.
+    pub better: Option<Better>,
     /// What was read, and what was done to it.
     pub report: ImportReport,
 }

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
-use trainyard_sched::model::LossPoint;
+use trainyard_sched::model::{Better, LossPoint};
 
 use super::words::value_of;
 use super::{CurvesError, LossLog, Recording};
@@ -15,8 +15,24 @@ use crate::workload::{Done, ImportReport};
 /// A log may have no more losses than this.
 const MOST_POINTS: usize = 20_000_000;
 /// How losses are called, the surest first.
-const LOSSES: [&str; 8] =
-    ["loss", "train_loss", "training_loss", "train/loss", "lm loss", "objective", "metric", "cost"];
+const LOSSES: [&str; 7] =
+    ["loss", "train_loss", "training_loss", "train/loss", "lm loss", "objective", "cost"];
+/// What may be either.
+const EITHER: [&str; 1] = ["metric"];
+/// How scores are called, of which more is better.
+const SCORES: [&str; 11] = [
+    "score",
+    "accuracy",
+    "val_accuracy",
+    "validation_accuracy",
+    "eval_accuracy",
+    "acc",
+    "val_acc",
+    "auc",
+    "f1",
+    "bleu",
+    "reward",
+];
 const ITERATIONS: [&str; 8] =
     ["iteration", "iterations", "iter", "step", "global_step", "train/global_step", "epoch", "k"];
 const ACCURACIES: [&str; 6] =
@@ -30,6 +46,20 @@ pub struct LogNames {
     pub loss: Option<String>,
     /// The iteration.
     pub iteration: Option<String>,
+}
+
+/// All names that are looked for.
+fn known() -> impl Iterator<Item = &'static str> {
+    LOSSES.into_iter().chain(EITHER).chain(SCORES)
+}
+
+/// Which way is better, as far as a name says.
+fn better(name: &str) -> Option<Better> {
+    let is_in = |names: &[&str]| names.iter().any(|known| known.eq_ignore_ascii_case(name));
+    if is_in(&LOSSES) {
+        return Some(Better::Lower);
+    }
+    is_in(&SCORES).then_some(Better::Higher)
 }
 
 /// The names that are used.
@@ -71,7 +101,7 @@ fn separator(line: &str, asked: &LogNames) -> Option<u8> {
     let names_loss = |field: &str| {
         let field = field.trim().trim_matches('"');
         asked.loss.as_deref().map_or_else(
-            || LOSSES.iter().any(|name| field.eq_ignore_ascii_case(name)),
+            || known().any(|name| field.eq_ignore_ascii_case(name)),
             |name| field.eq_ignore_ascii_case(name),
         )
     };
@@ -85,12 +115,22 @@ struct Log {
     count: usize,
     report: ImportReport,
     first: Option<String>,
+    called: String,
+    better: Option<Better>,
 }
 
 impl Log {
     fn new(file: &str) -> Self {
         let report = ImportReport { source: file.to_owned(), ..ImportReport::default() };
-        Self { file: file.to_owned(), points: BTreeMap::new(), count: 0, report, first: None }
+        Self {
+            file: file.to_owned(),
+            points: BTreeMap::new(),
+            count: 0,
+            report,
+            first: None,
+            called: String::new(),
+            better: None,
+        }
     }
 
     fn read_table(
@@ -134,12 +174,12 @@ impl Log {
         asked: &LogNames,
     ) -> Result<(), CurvesError> {
         let has = |name: &str| text.lines().any(|line| value_of(line, name).is_some());
-        if asked.loss.is_none() && !LOSSES.iter().any(|name| has(name)) {
+        if asked.loss.is_none() && !known().any(has) {
             return Err(CurvesError::NoLoss {
                 file: self.file.clone(),
                 line: number,
                 start: shortened(line, 60),
-                known: LOSSES.join(", "),
+                known: known().collect::<Vec<_>>().join(", "),
             });
         }
         let names = self.names(asked, has, "")?;
@@ -187,10 +227,15 @@ impl Log {
             Some(name) => Err(missing(name)),
             None => Ok(known.iter().find(|name| has(name)).map(|name| (*name).to_owned())),
         };
-        let loss = chosen(&asked.loss, &LOSSES)?.ok_or_else(|| missing("loss"))?;
+        let all: Vec<&str> = known().collect();
+        let loss = chosen(&asked.loss, &all)?.ok_or_else(|| missing("loss"))?;
         let iteration = chosen(&asked.iteration, &ITERATIONS)?;
         let (accuracy, curve) = (chosen(&None, &ACCURACIES)?, chosen(&None, &CURVES)?);
-        self.report.find(Done::Noted, format!("the loss is called `{loss}`"), None);
+        let accuracy = accuracy.filter(|name| *name != loss);
+        self.better = better(&loss);
+        let what = if self.better == Some(Better::Higher) { "score" } else { "loss" };
+        self.report.find(Done::Noted, format!("the {what} is called `{loss}`"), None);
+        self.called.clone_from(&loss);
         match &iteration {
             Some(name) => self.report.find(Done::Noted, format!("the iteration is called `{name}`"), None),
             None => self.report.find(Done::Assumed, "no iteration is told; each loss counts as one", None),
@@ -274,7 +319,7 @@ impl Log {
             let first = self.first.unwrap_or_else(|| "there are no lines with a loss".to_owned());
             return Err(CurvesError::NoPoints { file: self.file, first });
         }
-        Ok(LossLog { curves, report: self.report })
+        Ok(LossLog { curves, called: self.called, better: self.better, report: self.report })
     }
 }
 

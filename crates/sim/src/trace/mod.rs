@@ -115,7 +115,7 @@ pub fn read(path: &Path, options: &Options) -> Result<Workload, TraceError> {
     let forced = forced(options)?;
     let is_known = |head: &[u8]| knows(head, forced);
     let wish = Wish { member: options.member.as_deref(), is_known: &is_known };
-    with_file(path, &wish, |name, bytes| read_bytes(name, bytes, forced, options))
+    with_file(path, &wish, |name, bytes| read_with_curves(name, bytes, forced, options))
 }
 
 /// Reads a trace from anything but a zip archive; `file` is what errors and findings call it.
@@ -123,7 +123,21 @@ pub fn read_from(file: &str, source: impl Read, options: &Options) -> Result<Wor
     let forced = forced(options)?;
     let is_known = |head: &[u8]| knows(head, forced);
     let wish = Wish { member: options.member.as_deref(), is_known: &is_known };
-    with_stream(file, source, &wish, |name, bytes| read_bytes(name, bytes, forced, options))
+    with_stream(file, source, &wish, |name, bytes| read_with_curves(name, bytes, forced, options))
+}
+
+/// What was done to recorded losses belongs to the report of the jobs that name them.
+fn read_with_curves(
+    name: &str,
+    bytes: Bytes<'_>,
+    forced: Option<&'static Format>,
+    options: &Options,
+) -> Result<Workload, TraceError> {
+    let mut workload = read_bytes(name, bytes, forced, options)?;
+    if let Some(curves) = &options.curves {
+        workload.report.include(&curves.report);
+    }
+    Ok(workload)
 }
 
 fn read_bytes(

@@ -11,7 +11,7 @@ use crate::config::Inputs;
 use crate::experiment::Trial;
 use crate::render::axis::Axis;
 use crate::render::words::{count, duration_or_dash, percent};
-use crate::render::{COLUMNS, best_rows, sentence};
+use crate::render::{best_rows, columns, in_short};
 
 /// The whole page.
 pub(crate) fn report_page(inputs: &Inputs, trials: &[Trial]) -> String {
@@ -20,7 +20,7 @@ pub(crate) fn report_page(inputs: &Inputs, trials: &[Trial]) -> String {
         [one] => format!("One run of {}", one.summary.policy),
         many => format!("{} policies, one workload", many.len()),
     };
-    Page::new(title, sentence(&summaries))
+    Page::new(title, in_short(&summaries, &inputs.workload))
         .with("read", "What was read and assumed", read(inputs))
         .with("numbers", "Numbers", numbers(&summaries))
         .with("waiting", "Completion and waiting", waiting(trials))
@@ -46,8 +46,7 @@ fn numbers(all: &[Summary]) -> Markup {
     let table = Numbers {
         caption: "What each policy amounts to".to_owned(),
         of: "policy",
-        columns: COLUMNS
-            .iter()
+        columns: columns(all)
             .map(|column| Column { title: column.title.to_owned(), meaning: column.meaning.to_owned() })
             .collect(),
         rows: rows(all),
@@ -75,7 +74,7 @@ fn numbers(all: &[Summary]) -> Markup {
 fn tiles(one: &Summary) -> Markup {
     html! {
         dl.tiles {
-            @for column in &COLUMNS {
+            @for column in columns(std::slice::from_ref(one)) {
                 div { dt { (column.title) } dd { ((column.show)(one)) span.meaning { (column.meaning) } } }
             }
         }
@@ -83,13 +82,12 @@ fn tiles(one: &Summary) -> Markup {
 }
 
 fn rows(all: &[Summary]) -> Vec<Row> {
-    let best: Vec<Vec<bool>> = COLUMNS.iter().map(|column| best_rows(column, all)).collect();
+    let best: Vec<Vec<bool>> = columns(all).map(|column| best_rows(column, all)).collect();
     let row = |(i, summary): (usize, &Summary)| Row {
         name: summary.policy.clone(),
         series: Some(i),
         tag: summary.unstable.then_some("unstable"),
-        cells: COLUMNS
-            .iter()
+        cells: columns(all)
             .zip(&best)
             .map(|(column, best)| Cell {
                 text: (column.show)(summary),

@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 
 pub use fit::{Expected, Fit};
 pub use fitter::Family;
-pub use health::LossHealth;
+pub use health::{LossHealth, LossTrend};
 pub use history::{LossHistory, MAX_LOSS_POINTS};
 pub use horizon::{Milestone, Reached};
 pub use inverse::fit_inverse;

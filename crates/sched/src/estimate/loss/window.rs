@@ -182,7 +182,7 @@ impl Window {
 
 /// The median of the five points around one. The last point but one and the last one have fewer neighbours: there it is
 /// that of the last three. Likewise at the beginning.
-fn median_around(points: &[LossPoint], i: usize) -> f64 {
+pub(super) fn median_around(points: &[LossPoint], i: usize) -> f64 {
     let loss = |at: usize| points[at].loss;
     let end = points.len() - 1;
     if i < 2 || i + 2 > end {

@@ -226,6 +226,7 @@ pub(super) const ENTRY: Entry = Entry {
     reads_declared: true,
     suits: Suits::Servers,
     parameters: PARAMETERS,
+    sizes: true,
     defaults: defaults::<Parameters>,
     build: |given| {
         let parameters: Parameters = parameters("optimus", PARAMETERS, given)?;

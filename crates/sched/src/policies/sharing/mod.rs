@@ -422,6 +422,7 @@ pub(super) const FAIR: Entry = Entry {
     reads_declared: false,
     suits: Suits::AnyJobs,
     parameters: PARAMETERS,
+    sizes: true,
     defaults: defaults::<Parameters>,
     build: |given| Ok(Box::new(Sharing::new(parameters("fair", PARAMETERS, given)?, one_resource))),
 };
@@ -434,6 +435,7 @@ pub(super) const DRF: Entry = Entry {
     reads_declared: false,
     suits: Suits::AnyJobs,
     parameters: PARAMETERS,
+    sizes: true,
     defaults: defaults::<Parameters>,
     build: |given| {
         Ok(Box::new(Sharing::new(parameters("drf", PARAMETERS, given)?, Resources::dominant_share)))

@@ -463,6 +463,7 @@ pub(super) const SLAQ_TAIL: Entry = Entry {
     reads_declared: true,
     suits: Suits::Losses,
     parameters: PARAMETERS,
+    sizes: true,
     defaults: defaults::<TailParameters>,
     build: |given| Ok(Slaq::boxed(parameters::<TailParameters>("slaq-tail", PARAMETERS, given)?.0)),
 };
@@ -475,6 +476,7 @@ pub(super) const SLAQ: Entry = Entry {
     reads_declared: true,
     suits: Suits::Losses,
     parameters: PARAMETERS,
+    sizes: true,
     defaults: defaults::<Parameters>,
     build: |given| Ok(Slaq::boxed(parameters::<Parameters>("slaq", PARAMETERS, given)?)),
 };

@@ -245,6 +245,7 @@ pub(super) const DRF: Entry = Entry {
     reads_declared: false,
     suits: Suits::Servers,
     parameters: &[ROUND_S, MISFIT],
+    sizes: true,
     defaults: defaults::<Plain>,
     build: |given| {
         let Plain { round_s, misfit } = parameters("slot-drf", &[ROUND_S, MISFIT], given)?;
@@ -260,6 +261,7 @@ pub(super) const FIFO: Entry = Entry {
     reads_declared: false,
     suits: Suits::Servers,
     parameters: &[ROUND_S, MISFIT],
+    sizes: true,
     defaults: defaults::<Plain>,
     build: |given| {
         let Plain { round_s, misfit } = parameters("slot-fifo", &[ROUND_S, MISFIT], given)?;
@@ -275,6 +277,7 @@ pub(super) const SRTF: Entry = Entry {
     reads_declared: true,
     suits: Suits::Servers,
     parameters: &[ROUND_S, MISFIT, BY],
+    sizes: true,
     defaults: defaults::<Remaining>,
     build: |given| {
         let Remaining { round_s, misfit, by } = parameters("slot-srtf", &[ROUND_S, MISFIT, BY], given)?;
@@ -290,6 +293,7 @@ pub(super) const TETRIS: Entry = Entry {
     reads_declared: true,
     suits: Suits::Servers,
     parameters: &[ROUND_S, MISFIT, BY, WORK],
+    sizes: true,
     defaults: defaults::<Packing>,
     build: |given| {
         let Packing { round_s, misfit, by, work } =

@@ -445,6 +445,7 @@ pub(super) const ENTRY: Entry = Entry {
     reads_declared: false,
     suits: Suits::AnyJobs,
     parameters: PARAMETERS,
+    sizes: false,
     defaults: defaults::<Parameters>,
     build: |given| Ok(Box::new(Tiresias::new(given)?)),
 };

@@ -78,9 +78,30 @@ fn loss(texts: &Texts<'_>, curves: Option<&LossLog>) -> Result<Option<TrueLoss>,
     let Some(course) = texts.optional(Key::Loss, |field, text| course(field, text, curves))? else {
         return Ok(None);
     };
+    if let Some(curve) = course.formula() {
+        agrees(texts, curve)?;
+    }
     // The noise belongs to the job, whatever the run.
     let seed = Seed(0).branch("loss").branch(texts.get(Key::JobId).1);
     Ok(Some(TrueLoss { course, noise: noise.unwrap_or(0.0), seed }))
+}
+
+/// A formula gets better the way that its owner says.
+fn agrees(texts: &Texts<'_>, curve: Curve) -> Result<(), Problem> {
+    let rises = matches!(curve, Curve::Geometric { amplitude, .. } if amplitude < 0.0);
+    let better =
+        texts.optional(Key::Better, |field, text| word(field, text, &DIRECTIONS))?.unwrap_or_default();
+    let what = match (better, rises) {
+        (Better::Lower, true) => {
+            "it rises, as its amplitude is negative; a score that rises has `higher` in the column better"
+        }
+        (Better::Higher, false) => {
+            "it falls, but the column better says `higher`; a score that rises is `geometric` with a negative amplitude"
+        }
+        (Better::Lower, false) | (Better::Higher, true) => return Ok(()),
+    };
+    let (field, text) = texts.get(Key::Loss);
+    Err(Problem::new(what, field, text))
 }
 
 fn course(field: &str, text: &str, curves: Option<&LossLog>) -> Result<Course, Problem> {
@@ -103,20 +124,23 @@ fn course(field: &str, text: &str, curves: Option<&LossLog>) -> Result<Course, P
         }
         "geometric" => {
             let [amplitude, mu, c] = read(3)?[..] else { unreachable!("three were asked for") };
-            let holds = amplitude >= 0.0 && 0.0 < mu && mu < 1.0;
-            sound(
-                holds,
-                Curve::Geometric { amplitude, mu, c },
-                "the amplitude must not be negative, and mu between 0 and 1",
-            )
+            let holds = 0.0 < mu && mu < 1.0;
+            sound(holds, Curve::Geometric { amplitude, mu, c }, "mu must be between 0 and 1")
         }
         _ => {
             let known = curves.and_then(|log| log.curves.get(text));
             known.cloned().map(Course::Recorded).ok_or_else(|| {
-                let hint = curves.map_or_else(
-                    || "give the recorded curves with --curves FILE".to_owned(),
-                    |log| nearest(&shortened(text, 60), log.curves.keys().map(String::as_str)),
-                );
+                let names = |log: &LossLog| log.curves.keys().any(|name| !name.is_empty());
+                let hint = match curves {
+                    None => "give the recorded curves with --curves FILE".to_owned(),
+                    Some(log) if names(log) => {
+                        nearest(&shortened(text, 60), log.curves.keys().map(String::as_str))
+                    }
+                    Some(log) => format!(
+                        "{} has no column `curve` that names its curves",
+                        shortened(&log.report.source, 60)
+                    ),
+                };
                 Problem::new(format!("there is no curve of this name; {hint}"), field, text)
             })
         }
@@ -190,7 +214,7 @@ mod tests {
     use super::*;
     use crate::curves::{LogNames, read_from as read_log};
     use crate::trace::{Options, read_from};
-    use crate::workload::Workload;
+    use crate::workload::{Done, Workload};
 
     const HEAD: &str = "job_id,submit_s,duration_s,gpus,cpus,workers,iterations,work_s,fixed_s,loss,loss_noise,better,convergence,target_loss\n";
 
@@ -219,6 +243,37 @@ mod tests {
     }
 
     #[test]
+    fn a_score_may_rise_by_a_formula() {
+        let workload = with("a,0,9,1,,,,,,geometric -0.8 0.5 0.9,,higher,,").unwrap();
+        let loss = workload.jobs[0].1.loss.as_ref().unwrap();
+        assert_eq!([0.0, 1.0].map(|k| loss.reported(k)), [0.9 - 0.8, 0.9 - 0.4]);
+    }
+
+    #[test]
+    fn curves_without_names_are_said_to_have_none() {
+        let curves = read_log("c.csv", &b"iteration,loss\n0,9\n10,4\n"[..], &LogNames::default());
+        let options = Options { curves: Some(Arc::new(curves.unwrap())), ..Options::default() };
+        let trace = format!("{HEAD}a,0,9,1,,,,,,bert,,,,\n");
+        let error = read_from("own.csv", trace.as_bytes(), &options).unwrap_err().to_string();
+        assert!(error.contains("c.csv has no column `curve`"), "{error}");
+    }
+
+    #[test]
+    fn what_was_done_to_a_log_is_told_with_the_trace() {
+        let curves = read_log(
+            "c.csv",
+            &b"curve,iteration,loss\nbert,0,9\nbert,1,nan\nbert,1,3\nbert,1,2\n"[..],
+            &LogNames::default(),
+        );
+        let options = Options { curves: Some(Arc::new(curves.unwrap())), ..Options::default() };
+        let trace = format!("{HEAD}a,0,9,1,,,,,,bert,,,,\n");
+        let report = read_from("own.csv", trace.as_bytes(), &options).unwrap().report;
+        assert_eq!((report.count(Done::Dropped), report.count(Done::Repaired)), (1, 1));
+        assert!(report.findings.iter().all(|finding| finding.what.starts_with("c.csv: ")), "{report:?}");
+        assert_eq!((report.rows, report.kept), (1, 1));
+    }
+
+    #[test]
     fn what_makes_no_sense_is_named() {
         for (row, what) in [
             ("a,0,9,0,1,4,,4,,,,,,", "work_s needs iterations"),
@@ -226,7 +281,10 @@ mod tests {
             ("a,0,9,0,1,4,100,4,0.05,,,,,", "which is 105.000000 s"),
             ("a,0,9,1,,,,,,sublinear 1 2,,,,", "sublinear needs 4 numbers"),
             ("a,0,9,1,,,,,,sublinear 0 1 0 2,,,,", "c above 0"),
-            ("a,0,9,1,,,,,,geometric 1 1.5 2,,,,", "mu between 0 and 1"),
+            ("a,0,9,1,,,,,,geometric 1 1.5 2,,,,", "mu must be between 0 and 1"),
+            ("a,0,9,1,,,,,,geometric -1 0.5 2,,,,", "has `higher` in the column better"),
+            ("a,0,9,1,,,,,,geometric 1 0.5 2,,higher,,", "it falls, but the column better says `higher`"),
+            ("a,0,9,1,,,,,,sublinear 0 1 1 2,,higher,,", "`geometric` with a negative amplitude"),
             ("a,0,9,1,,,,,,bret,,,,", "did you mean `bert`?"),
             ("a,0,9,1,,,,,,,,down,,", "better is one of lower, higher"),
             ("a,0,9,1,,,,,,,,,convex,", "convergence is one of sublinear, linear, non_convex"),

@@ -1,20 +1,33 @@
 //! What can be said of one loss curve: the fit that policies would make of it, what it says of losses to come, and how
 //! well such words held on the curve itself.
 
+mod caution;
+mod formula;
+mod target;
+
 use serde::Serialize;
-use trainyard_sched::estimate::{Expected, Family, Fit, Fitting, LossHealth, LossHistory, Milestone};
-use trainyard_sched::model::{Curve, DeclaredLoss, LossPoint};
+use trainyard_sched::estimate::{
+    Expected, Family, Fit, Fitting, LossHealth, LossHistory, LossTrend, Milestone,
+};
+use trainyard_sched::model::{Better, Curve, DeclaredLoss, LossPoint};
 use trainyard_sim::curves::Recording;
 
+use caution::cautions;
+use formula::formula;
+
+pub(crate) use caution::Caution;
+pub(crate) use target::{Reach, TargetAnswer};
+
 /// The form of the answer; see docs/curves.md.
-pub(crate) const CURVE_SCHEMA: &str = "trainyard.curve/1";
+pub(crate) const CURVE_SCHEMA: &str = "trainyard.curve/2";
 /// How far ahead losses are told, in iterations.
 const AHEAD: [f64; 2] = [10.0, 100.0];
 /// How far ahead words are held against what came, in points of the log (SLAQ, SoCC 2017: ten iterations).
 const LOOK_BACK: usize = 10;
 /// Before so many points nothing is held against anything.
 const FIRST_LOOK: usize = 20;
-/// Looking back at more points than these, the latest, would take long and say nothing else.
+/// Looking back at more points than these, the latest, would take long and say nothing else. All curves of a log share
+/// them.
 const MOST_LOOKED_AT: usize = 20_000;
 /// What is left of the loss when a curve counts as flat.
 const FLAT_PART: f64 = 0.01;
@@ -36,6 +49,8 @@ pub(crate) struct CurveAnswer {
     pub(crate) first: LossPoint,
     /// The latest one.
     pub(crate) latest: LossPoint,
+    /// Which way is better.
+    pub(crate) better: Better,
     /// What was fitted; absent where no curve could be.
     pub(crate) fit: Option<Fitted>,
     /// What is expected ahead of the latest point.
@@ -44,10 +59,14 @@ pub(crate) struct CurveAnswer {
     pub(crate) asymptote: Option<f64>,
     /// Where all but a hundredth of the loss above the asymptote is gone.
     pub(crate) flattens: Option<Flattens>,
+    /// The target that was asked for, if one was.
+    pub(crate) target: Option<TargetAnswer>,
     /// How well it was foretold on the way.
     pub(crate) looking_back: Option<LookingBack>,
     /// What stands out.
     pub(crate) health: LossHealth,
+    /// Why little may be made of all this.
+    pub(crate) cautions: Vec<Caution>,
     /// What is drawn: points of the log, and what is expected.
     #[serde(skip)]
     pub(crate) drawn: Drawn,
@@ -58,9 +77,9 @@ pub(crate) struct CurveAnswer {
 pub(crate) struct Fitted {
     /// Its family.
     pub(crate) family: Family,
-    /// Its formula, in which `k` counts iterations.
-    pub(crate) formula: String,
-    /// Its parameters.
+    /// Its formula, in which `k` counts iterations; absent where the curve is a constant.
+    pub(crate) formula: Option<String>,
+    /// Its parameters; those of a score are of its negative.
     #[serde(flatten)]
     pub(crate) parameters: Curve,
     /// The iteration that the curve counts from.
@@ -82,12 +101,12 @@ pub(crate) struct Ahead {
     pub(crate) deviation: Option<f64>,
 }
 
-/// Where a curve flattens.
+/// Where a curve flattens; not ahead if it is flat already.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Flattens {
     /// The iteration.
     pub(crate) iteration: f64,
-    /// Its standard deviation; absent without a fit.
+    /// Its standard deviation; absent without a fit, and where it was seen.
     pub(crate) deviation: Option<f64>,
 }
 
@@ -113,21 +132,33 @@ pub(crate) struct Drawn {
     pub(crate) foretold: Vec<(f64, f64)>,
 }
 
-/// Says what can be said of a curve.
+/// How many points are looked back at of each of so many curves.
+pub(crate) fn looked_at(curves: usize) -> usize {
+    (MOST_LOOKED_AT / curves.max(1)).max(LOOK_BACK + 1)
+}
+
+/// Says what can be said of a curve; it is looked back at so many points of it.
 pub(crate) fn fit_curve(
     name: &str,
     recording: &Recording,
     declared: &DeclaredLoss,
     fitting: &Fitting,
+    looked_at: usize,
 ) -> CurveAnswer {
     let points = recording.points();
     let (first, latest) = (points[0], points[points.len() - 1]);
-    let (history, foretold) = follow(points, declared, fitting);
+    let (history, foretold) = follow(points, declared, fitting, looked_at);
     let expected = history.expected();
     let fit = history.fit().copied();
     // Histories keep scores as losses; people want their own numbers back.
-    let shown =
-        |loss: f64| if declared.better == trainyard_sched::model::Better::Higher { -loss } else { loss };
+    let shown = |loss: f64| if declared.better == Better::Higher { -loss } else { loss };
+    let health = history.health();
+    let fitted = fit.as_ref().map(|fit| fitted(fit, latest.iteration, declared.better));
+    // A constant stays where it is, whatever the formula of its family would come to in the end.
+    let is_level = fitted.as_ref().is_some_and(|fitted| fitted.formula.is_none());
+    let asymptote = expected
+        .as_ref()
+        .map(|expected| if is_level { expected.loss(latest.iteration) } else { expected.asymptote() });
     let ahead = |by: f64| {
         let iteration = latest.iteration + by;
         let loss = shown(expected.as_ref()?.loss(iteration));
@@ -140,12 +171,20 @@ pub(crate) fn fit_curve(
         points: points.len(),
         first,
         latest,
-        fit: fit.as_ref().map(fitted),
+        better: declared.better,
+        asymptote: asymptote.filter(|_| !health.is_diverging()).map(shown),
+        fit: fitted,
         ahead: AHEAD.into_iter().filter_map(ahead).collect(),
-        asymptote: expected.as_ref().map(|expected| shown(expected.asymptote())),
-        flattens: flattens(&history, latest.iteration),
+        flattens: flattens(&history, &health, latest.iteration),
+        target: declared.target.map(|target| {
+            // Fits end at a declared target, so another one has to say whether it can be reached.
+            let mut free = LossHistory::default();
+            free.report(points, &DeclaredLoss { target: None, ..*declared }, Some(fitting));
+            target::reach(points, target, &free, &health, shown)
+        }),
         looking_back: look_back(&foretold, recording, shown),
-        health: history.health(),
+        health,
+        cautions: cautions(points, &history, &health, fitting),
         drawn: draw(points, expected.as_ref(), &foretold, shown),
     }
 }
@@ -155,9 +194,10 @@ fn follow(
     points: &[LossPoint],
     declared: &DeclaredLoss,
     fitting: &Fitting,
+    looked_at: usize,
 ) -> (LossHistory, Vec<(f64, f64)>) {
     let mut history = LossHistory::default();
-    let from = points.len().saturating_sub(MOST_LOOKED_AT);
+    let from = points.len().saturating_sub(looked_at);
     let mut foretold = Vec::new();
     if from > 0 {
         history.report(&points[..from], declared, Some(fitting));
@@ -172,49 +212,30 @@ fn follow(
     (history, foretold)
 }
 
-fn fitted(fit: &Fit) -> Fitted {
-    let formula = match fit.curve {
-        Curve::Sublinear { a, b, c, d } => {
-            format!("1 / ({} k^2 + {} k + {}) {}", digits(a), digits(b), digits(c), added(d))
-        }
-        Curve::Geometric { amplitude, mu, c } => {
-            format!("{} * {}^k {}", digits(amplitude), digits(mu), added(c))
-        }
-    };
-    let from =
-        if fit.origin == 0.0 { String::new() } else { format!(", k counted from {}", digits(fit.origin)) };
+fn fitted(fit: &Fit, last: f64, better: Better) -> Fitted {
     Fitted {
         family: fit.family(),
-        formula: formula + &from,
+        formula: formula(fit, last, better),
         parameters: fit.curve,
         origin: fit.origin,
         residual: fit.residual,
     }
 }
 
-/// Six digits that say something.
-fn digits(value: f64) -> String {
-    let size = value.abs();
-    if size != 0.0 && !(1e-4..1e7).contains(&size) {
-        return format!("{value:.5e}");
+fn flattens(history: &LossHistory, health: &LossHealth, latest: f64) -> Option<Flattens> {
+    match health.trend {
+        LossTrend::Constant | LossTrend::Diverging { .. } | LossTrend::Backwards => return None,
+        LossTrend::Flat { since } => return Some(Flattens { iteration: since, deviation: None }),
+        LossTrend::Unknown | LossTrend::Falling | LossTrend::Unclear => {}
     }
-    let decimals = (5 - size.max(1e-4).log10().floor() as i32).clamp(0, 9) as usize;
-    let text = format!("{value:.decimals$}");
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
-}
-
-fn added(value: f64) -> String {
-    if value < 0.0 { format!("- {}", digits(-value)) } else { format!("+ {}", digits(value)) }
-}
-
-fn flattens(history: &LossHistory, latest: f64) -> Option<Flattens> {
     let milestone = Milestone::Excess { start: history.first()?.loss, fraction: FLAT_PART };
     let cap = latest.max(1.0) * FURTHEST;
     if let Some(fit) = history.fit() {
         let reached = fit.reaches(milestone, 0.0, cap)?;
         return Some(Flattens { iteration: reached.iteration, deviation: Some(reached.deviation) });
     }
-    let iteration = history.expected()?.reaches(milestone, latest, cap)?;
+    let expected = history.expected().filter(|expected| expected.excess(latest) > 0.0)?;
+    let iteration = expected.reaches(milestone, latest, cap)?;
     Some(Flattens { iteration, deviation: None })
 }
 
@@ -279,7 +300,7 @@ mod tests {
     fn a_planted_curve_is_found_and_foretold() {
         let planted = Curve::Geometric { amplitude: 4.0, mu: 0.95, c: 1.5 };
         let declared = DeclaredLoss { convergence: Some(Convergence::Linear), ..DeclaredLoss::default() };
-        let answer = fit_curve("", &recorded(planted, 60), &declared, &Fitting::default());
+        let answer = fit_curve("", &recorded(planted, 60), &declared, &Fitting::default(), 100);
         assert!((answer.asymptote.unwrap() - 1.5).abs() < 1e-6, "{answer:?}");
         for ahead in &answer.ahead {
             assert!((ahead.loss - planted.loss(ahead.iteration)).abs() < 1e-6, "{ahead:?}");
@@ -301,7 +322,7 @@ mod tests {
         });
         let recording = Recording::new(points.collect()).unwrap();
         let declared = DeclaredLoss { better: Better::Higher, ..DeclaredLoss::default() };
-        let answer = fit_curve("acc", &recording, &declared, &Fitting::default());
+        let answer = fit_curve("acc", &recording, &declared, &Fitting::default(), 100);
         assert!((answer.asymptote.unwrap() - 0.9).abs() < 0.01, "{answer:?}");
         assert!(answer.ahead.iter().all(|ahead| ahead.loss > answer.latest.loss && ahead.loss < 0.91));
         assert!(answer.looking_back.unwrap().mean_error < 0.01);
@@ -310,16 +331,10 @@ mod tests {
     #[test]
     fn too_few_points_are_said_to_be_too_few() {
         let curve = Curve::Geometric { amplitude: 4.0, mu: 0.5, c: 0.0 };
-        let one = fit_curve("", &recorded(curve, 0), &DeclaredLoss::default(), &Fitting::default());
+        let one = fit_curve("", &recorded(curve, 0), &DeclaredLoss::default(), &Fitting::default(), 100);
         assert!(one.fit.is_none() && one.ahead.is_empty() && one.asymptote.is_none());
-        let three = fit_curve("", &recorded(curve, 2), &DeclaredLoss::default(), &Fitting::default());
+        let three = fit_curve("", &recorded(curve, 2), &DeclaredLoss::default(), &Fitting::default(), 100);
         assert!(three.fit.is_none() && three.ahead.iter().all(|ahead| ahead.deviation.is_none()));
         assert_eq!(three.ahead.len(), 2);
-    }
-
-    #[test]
-    fn numbers_have_digits_that_say_something() {
-        let shown = [0.0, 1.0, 0.123_456_78, 1234.5678, 1e-9, 12_345_678.0].map(digits);
-        assert_eq!(shown, ["0", "1", "0.123457", "1234.57", "1.00000e-9", "1.23457e7"]);
     }
 }
