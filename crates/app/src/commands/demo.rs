@@ -90,6 +90,15 @@ pub(super) fn perform(given: &DemoArguments, output: Output) -> Result<Ending, F
     write_json(&given.out.join("demo.json"), &answer)?;
     write_text(&given.out.join("report.html"), &demo_page(&answer))?;
     print(output, &answer, demo_text)?;
+    let failed: usize = all.iter().flatten().map(|course| course.failed.0).sum();
+    if failed > 0 {
+        let first = all.iter().flatten().find_map(|course| course.failed.1.clone()).unwrap_or_default();
+        say(&format!(
+            "{failed} jobs failed, so these figures mean nothing; the first is {first}. See {}.",
+            given.out.display()
+        ));
+        return Ok(Ending::Failed);
+    }
     say(&format!("The page is {}.", given.out.join("report.html").display()));
     Ok(Ending::Done)
 }

@@ -135,6 +135,8 @@ pub(crate) enum Ending {
     Blemished,
     /// A stated bound was missed.
     Missed,
+    /// It ran, and what ran failed.
+    Failed,
     /// A program of an attempt could not be started; what a shell would say.
     NotStarted,
 }
@@ -144,6 +146,7 @@ impl From<Ending> for ExitCode {
         Self::from(match ending {
             Ending::Done => 0,
             Ending::Blemished => 3,
+            Ending::Failed => 1,
             Ending::Missed => 5,
             Ending::NotStarted => 127,
         })

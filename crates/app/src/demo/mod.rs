@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use trainyard_live::board::Standing;
 use trainyard_live::daemon::{Policies, Told};
 use trainyard_live::local::{Confinement, LocalExecutor, Options};
-use trainyard_live::{Daemon, Settings, Submission, Work};
-use trainyard_sched::control::{Batch, Log};
+use trainyard_live::{Daemon, Handle, Settings, Submission, Work};
+use trainyard_sched::control::{Batch, Log, Outcome};
 use trainyard_sched::metrics::Quality;
 use trainyard_sched::model::{
     Cluster, Declared, Goals, Job, JobId, MoveCost, Parallelism, RackId, Resources, Seed, Span, TenantId,
@@ -39,6 +39,8 @@ pub(crate) struct Course {
     pub(crate) quality: Quality,
     /// Jobs that did not end within the time.
     pub(crate) cut: usize,
+    /// Jobs that ended otherwise than well, and what was said of the first of them.
+    pub(crate) failed: (usize, Option<String>),
     /// How long it took.
     pub(crate) seconds: f64,
 }
@@ -104,6 +106,7 @@ pub(crate) fn course(policy: &PolicyChoice, jobs: &[DemoJob], place: &Place<'_>)
     }
     let seconds = begun.elapsed().as_secs_f64();
     let cut = jobs.len() - ended(&ids);
+    let failed = failures(&handle, &ids);
     let left: Vec<JobId> = ids.iter().copied().filter(|id| ended(&[*id]) == 0).collect();
     for id in left {
         handle.withdraw(id)?;
@@ -114,7 +117,20 @@ pub(crate) fn course(policy: &PolicyChoice, jobs: &[DemoJob], place: &Place<'_>)
     }
     daemon.leave();
     let quality = quality.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    Ok(Course { policy: policy.label(), quality, cut, seconds })
+    Ok(Course { policy: policy.name().to_owned(), quality, cut, failed, seconds })
+}
+
+/// Jobs that ended otherwise than well, and what was said of the first of them.
+fn failures(handle: &Handle, ids: &[JobId]) -> (usize, Option<String>) {
+    let board = handle.board();
+    let bad = |id: &&JobId| {
+        board.jobs.get(id).is_some_and(|card| card.outcome.is_some_and(|how| how != Outcome::Completed))
+    };
+    let first = ids.iter().find(bad).and_then(|id| {
+        let card = &board.jobs[id];
+        Some(format!("{}: {}", card.name, card.said.as_deref()?))
+    });
+    (ids.iter().filter(bad).count(), first)
 }
 
 fn begin(policy: &PolicyChoice, place: &Place<'_>, quality: Arc<Mutex<Quality>>) -> Result<Daemon, Failure> {

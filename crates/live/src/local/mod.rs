@@ -58,7 +58,9 @@ pub struct LocalExecutor {
 
 impl LocalExecutor {
     /// Runs jobs on the nodes of this cluster, which all are this machine.
-    pub fn new(options: Options, cluster: Cluster) -> Self {
+    pub fn new(mut options: Options, cluster: Cluster) -> Self {
+        // Programs are started elsewhere, and are told where their files are.
+        options.jobs = std::path::absolute(&options.jobs).unwrap_or(options.jobs);
         Self { options: Arc::new(options), cluster, attempts: Attempts::default(), watcher: None }
     }
 
