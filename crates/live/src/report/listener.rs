@@ -202,6 +202,14 @@ mod tests {
     }
 
     #[test]
+    fn the_last_line_that_is_printed_needs_no_end() {
+        let mut job = Job::new(r"pattern:loss (?P<loss>\S+)");
+        assert_eq!(job.writes("output", "loss 3"), None);
+        let news = job.listener.finish(job.now).expect("it can be read").expect("news");
+        assert_eq!((news.iterations, iterations(&news)), (11.0, vec![11.0]));
+    }
+
+    #[test]
     fn many_losses_are_thinned_and_the_last_ones_come_at_the_end() {
         let mut job = Job::new("jsonl");
         let lines = |from: u32, to: u32| {
