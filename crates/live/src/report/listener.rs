@@ -1,4 +1,4 @@
-//! Everything that one attempt says of its progress, from wherever it says it, as the decision loop wants to hear it.
+//! What one attempt says of its progress, as the decision loop wants to hear it.
 
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -11,14 +11,10 @@ use super::{BodyError, Form, Report, Speedometer, Tail, Thinner};
 /// So many losses of a job go further in a second.
 const LOSSES_A_SECOND: NonZeroU32 = NonZeroU32::new(20).expect("it is more than nought");
 
-/// Listens to an attempt.
-///
-/// Its progress file is read, and what is sent over HTTP is taken. As long as neither has said anything, what it prints is read, in
-/// the same form.
+/// Listens to an attempt: a file is read, and what is sent over HTTP is taken.
 #[derive(Debug)]
 pub struct Listener {
-    file: Tail,
-    output: Tail,
+    tail: Tail,
     meter: Speedometer,
     thinner: Thinner,
     iterations: f64,
@@ -41,16 +37,11 @@ pub struct News {
 }
 
 impl Listener {
-    /// Listens to an attempt that began from so many iterations, all of them saved.
-    pub fn new(
-        form: &Form,
-        progress: impl Into<PathBuf>,
-        output: impl Into<PathBuf>,
-        begun_from: f64,
-    ) -> Self {
+    /// Listens to an attempt that began from so many iterations, all of them saved. Where it speaks is for the caller to say:
+    /// patterns are looked for in what it prints, and other forms are those of its progress file.
+    pub fn new(path: impl Into<PathBuf>, form: Form, begun_from: f64) -> Self {
         Self {
-            file: Tail::new(progress, form.clone(), begun_from),
-            output: Tail::new(output, form.clone(), begun_from),
+            tail: Tail::new(path, form, begun_from),
             meter: Speedometer::default(),
             thinner: Thinner::new(LOSSES_A_SECOND),
             iterations: begun_from,
@@ -62,10 +53,7 @@ impl Listener {
 
     /// Looks for news. The time is since any moment, on a clock that does not run backwards.
     pub fn listen(&mut self, now: Duration) -> std::io::Result<Option<News>> {
-        let mut reports = self.file.poll()?;
-        if self.is_silent() {
-            reports = self.output.poll()?;
-        }
+        let reports = self.tail.poll()?;
         self.take(&reports, now);
         let passed = self.thinner.drain(now);
         Ok(self.news(passed, now))
@@ -73,10 +61,7 @@ impl Listener {
 
     /// The last news, when all processes are over and nothing more is written.
     pub fn finish(&mut self, now: Duration) -> std::io::Result<Option<News>> {
-        let mut reports = self.file.finish()?;
-        if self.is_silent() {
-            reports = self.output.finish()?;
-        }
+        let reports = self.tail.finish()?;
         self.take(&reports, now);
         let passed = self.thinner.finish();
         Ok(self.news(passed, now))
@@ -84,7 +69,7 @@ impl Listener {
 
     /// Takes the body of a request; says how many reports it held. They are among the next news.
     pub fn take_body(&mut self, body: &[u8], now: Duration) -> Result<usize, BodyError> {
-        let reports = self.file.follower().take_body(body)?;
+        let reports = self.tail.follower().take_body(body)?;
         self.take(&reports, now);
         Ok(reports.len())
     }
@@ -94,14 +79,9 @@ impl Listener {
         self.meter.start_anew();
     }
 
-    /// What is read: the progress file, or what is printed as long as that and requests are silent. For people who wonder why
-    /// nothing is known of a job.
-    pub fn source(&self) -> &Tail {
-        if self.is_silent() { &self.output } else { &self.file }
-    }
-
-    fn is_silent(&self) -> bool {
-        self.file.counts().reports == 0
+    /// The file, and what was met in it so far. For people who wonder why nothing is known of a job.
+    pub const fn source(&self) -> &Tail {
+        &self.tail
     }
 
     fn take(&mut self, reports: &[Report], now: Duration) {
@@ -153,13 +133,13 @@ mod tests {
         fn new(spec: &str) -> Self {
             let folder = tempfile::tempdir().expect("a folder");
             let form = spec.parse().expect(spec);
-            let (progress, output) = (folder.path().join("progress"), folder.path().join("output"));
-            Self { listener: Listener::new(&form, progress, output, 10.0), folder, now: Duration::ZERO }
+            let listener = Listener::new(folder.path().join("said"), form, 10.0);
+            Self { listener, folder, now: Duration::ZERO }
         }
 
         /// The job writes something; a second later it is listened to.
-        fn writes(&mut self, file: &str, text: &str) -> Option<News> {
-            let path = self.folder.path().join(file);
+        fn writes(&mut self, text: &str) -> Option<News> {
+            let path = self.folder.path().join("said");
             let mut file = OpenOptions::new().create(true).append(true).open(path).expect("it opens");
             file.write_all(text.as_bytes()).expect("it is written");
             self.now += Duration::from_secs(1);
@@ -174,8 +154,8 @@ mod tests {
     #[test]
     fn news_are_what_the_loop_wants_to_hear() {
         let mut job = Job::new("jsonl");
-        assert_eq!(job.writes("output", "hello\n"), None);
-        let first = job.writes("progress", "{\"step\":11,\"loss\":4}\n").expect("news");
+        assert_eq!(job.writes("hello\n"), None);
+        let first = job.writes("{\"step\":11,\"loss\":4}\n").expect("news");
         assert_eq!((first.iterations, first.iterations_per_s, first.saved), (11.0, None, 10.0));
         let second = job
             .writes("progress", "{\"saved\":13}\n{\"step\":13,\"loss\":2}\n{\"acc\":0.5}\n")
@@ -183,28 +163,28 @@ mod tests {
         assert_eq!((second.iterations, second.iterations_per_s, second.saved), (13.0, Some(2.0), 13.0));
         let point = |loss, accuracy| LossPoint { iteration: 13.0, loss, accuracy };
         assert_eq!(second.losses, [point(2.0, None), point(2.0, Some(0.5))]);
-        assert_eq!(job.writes("output", "x\n"), None);
+        assert_eq!(job.writes("x\n"), None);
         job.listener.resized();
-        let third = job.writes("progress", "{\"step\":15}\n").expect("news");
+        let third = job.writes("{\"step\":15}\n").expect("news");
         assert_eq!((third.iterations_per_s, third.losses), (None, Vec::new()));
     }
 
     #[test]
-    fn what_is_printed_counts_as_long_as_nothing_else_is_said() {
+    fn what_is_sent_counts_like_what_is_written() {
         let mut job = Job::new(r"pattern:step (?P<step>\d+) loss (?P<loss>\S+)");
-        assert_eq!(iterations(&job.writes("output", "step 11 loss nan\n").expect("news")), [11.0]);
-        assert_eq!(job.listener.source().counts().reports, 1);
+        assert_eq!(iterations(&job.writes("step 11 loss nan\n").expect("news")), [11.0]);
         assert_eq!(job.listener.take_body(b"[{\"step\":12,\"loss\":1}]", job.now), Ok(1));
         assert!(job.listener.take_body(b"nonsense", job.now).is_err());
-        let news = job.writes("output", "step 99 loss 1\n").expect("what was sent");
+        let news = job.writes("nothing\n").expect("what was sent");
         assert_eq!((news.iterations, iterations(&news)), (12.0, vec![12.0]));
-        assert_eq!(job.writes("output", "step 100 loss 1\n"), None);
+        assert_eq!(job.writes("nothing\n"), None);
+        assert_eq!(job.listener.source().counts().reports, 2);
     }
 
     #[test]
     fn the_last_line_that_is_printed_needs_no_end() {
         let mut job = Job::new(r"pattern:loss (?P<loss>\S+)");
-        assert_eq!(job.writes("output", "loss 3"), None);
+        assert_eq!(job.writes("loss 3"), None);
         let news = job.listener.finish(job.now).expect("it can be read").expect("news");
         assert_eq!((news.iterations, iterations(&news)), (11.0, vec![11.0]));
     }
@@ -215,9 +195,9 @@ mod tests {
         let lines = |from: u32, to: u32| {
             (from..to).map(|i| format!("{{\"step\":{i},\"loss\":1}}\n")).collect::<String>()
         };
-        let news = job.writes("progress", &lines(11, 1000)).expect("news");
+        let news = job.writes(&lines(11, 1000)).expect("news");
         assert_eq!((news.losses.len(), news.iterations), (20, 999.0));
-        fs::write(job.folder.path().join("progress"), lines(1, 4).trim_end()).expect("it is written anew");
+        fs::write(job.folder.path().join("said"), lines(1, 4).trim_end()).expect("it is written anew");
         let news = job.listener.finish(job.now).expect("it can be read").expect("news");
         assert_eq!((news.iterations, iterations(&news)), (3.0, vec![1.0, 2.0, 3.0]));
         assert_eq!(job.listener.finish(job.now).expect("it can be read"), None);
@@ -227,7 +207,7 @@ mod tests {
     fn losses_from_before_a_counter_began_anew_are_not_mixed_with_those_after() {
         let mut job = Job::new("jsonl");
         let text = "{\"step\":11,\"loss\":1}\n{\"step\":12,\"loss\":1}\n{\"step\":1,\"loss\":3}\n{\"step\":2,\"loss\":2}\n";
-        let news = job.writes("progress", text).expect("news");
+        let news = job.writes(text).expect("news");
         assert_eq!((news.iterations, iterations(&news)), (2.0, vec![1.0, 2.0]));
     }
 }
