@@ -157,9 +157,7 @@ mod tests {
         assert_eq!(job.writes("hello\n"), None);
         let first = job.writes("{\"step\":11,\"loss\":4}\n").expect("news");
         assert_eq!((first.iterations, first.iterations_per_s, first.saved), (11.0, None, 10.0));
-        let second = job
-            .writes("progress", "{\"saved\":13}\n{\"step\":13,\"loss\":2}\n{\"acc\":0.5}\n")
-            .expect("news");
+        let second = job.writes("{\"saved\":13}\n{\"step\":13,\"loss\":2}\n{\"acc\":0.5}\n").expect("news");
         assert_eq!((second.iterations, second.iterations_per_s, second.saved), (13.0, Some(2.0), 13.0));
         let point = |loss, accuracy| LossPoint { iteration: 13.0, loss, accuracy };
         assert_eq!(second.losses, [point(2.0, None), point(2.0, Some(0.5))]);
