@@ -82,6 +82,25 @@ class Scripts(Attempt):
         self.assertEqual(process.returncode, 0)
         self.assertIn(f"stops after step {self.saved()}\n", output)
 
+    def test_a_signal_that_comes_while_it_leaves_does_not_spoil_a_good_stop(self):
+        script = """if True:
+            import trainyard, sys
+            with trainyard.job() as session:
+                while not session.should_stop():
+                    pass
+            print("leaves", flush=True)
+            sys.stdin.readline()
+        """
+        environment = {**self.variables(), "PYTHONPATH": str(PYTHON)}
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        process = subprocess.Popen([sys.executable, "-c", script], env=environment, **pipes)
+        self.addCleanup(process.kill)
+        self.say(workers=1, stop=True)
+        self.assertEqual(process.stdout.readline(), "leaves\n")
+        process.send_signal(signal.SIGTERM)
+        process.communicate("\n", timeout=LIMIT_S)
+        self.assertEqual(process.returncode, 0)
+
     def test_a_script_that_is_killed_goes_on_from_what_it_saved_by_itself(self):
         arguments = ("--steps=100", "--seconds-a-step=0.005", "--checkpoint-every-s=0.05")
         process = self.start("hooked.py", *arguments)

@@ -141,7 +141,7 @@ class Session:
         self._catch()
 
     def close(self) -> None:
-        """Sends what is left and gives the signal back. `trainyard.job` does it."""
+        """Sends what is left and gives the signal back; after a stop SIGTERM is ignored instead. `trainyard.job` does it."""
         if os.getpid() == self._process:
             self._outlet.close(_FLUSH_TIMEOUT_S)
         self._release()
@@ -203,6 +203,9 @@ class Session:
             return
         # Bound methods are made anew each time, so they are equal and not the same.
         if signal.getsignal(signal.SIGTERM) == self._on_signal:
-            signal.signal(signal.SIGTERM, self._before)
+            # The control file may have told it first, and launchers pass signals on: one that comes while the process is
+            # already leaving must not make a failure of a good stop.
+            is_leaving = self._was_signalled or self._is_stop_told
+            signal.signal(signal.SIGTERM, signal.SIG_IGN if is_leaving else self._before)
         self._before = None
         self._catches = False

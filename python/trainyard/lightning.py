@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, List, Optional, Tuple
 
-try:
+if TYPE_CHECKING:
     from lightning.pytorch import LightningModule, Trainer
     from lightning.pytorch.callbacks import Callback
-except ImportError:
-    from pytorch_lightning import LightningModule, Trainer
-    from pytorch_lightning.callbacks import Callback
+else:
+    try:
+        from lightning.pytorch import LightningModule, Trainer
+        from lightning.pytorch.callbacks import Callback
+    except ImportError:
+        from pytorch_lightning import LightningModule, Trainer
+        from pytorch_lightning.callbacks import Callback
 
 from ._current import current
 from ._session import Session
@@ -55,7 +59,9 @@ class TrainyardCallback(Callback):
     ) -> None:
         """A batch is done."""
         step = trainer.global_step
-        if step > 0 and step % max(1, trainer.log_every_n_steps) == 0:
+        # Lightning sets it where type checkers do not see it; 0 means that nothing is logged.
+        every_steps = getattr(trainer, "log_every_n_steps", 0)
+        if every_steps > 0 and step > 0 and step % every_steps == 0:
             loss = outputs.get("loss") if isinstance(outputs, dict) else outputs
             self.session.report(step, loss)
         is_alone = trainer.world_size == 1

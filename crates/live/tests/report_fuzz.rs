@@ -158,8 +158,9 @@ fn drive(reports: &[Report], dice: &mut Dice, context: &str) {
     assert!(passed.len() as f64 <= 3.0 + 3.0 * now.as_secs_f64() + 1e-3, "{context}");
     passed.extend(thinner.finish());
     assert_eq!(passed.len() as u64 + thinner.dropped(), reports.len() as u64, "{context}");
-    let latest = |reports: &[Report]| reports.last().map(|report| report.iteration);
-    assert_eq!(latest(&passed), latest(reports), "{context}");
+    let iteration = |reports: &[Report]| reports.iter().rev().find_map(|report| report.iteration);
+    let saved = |reports: &[Report]| reports.iter().rev().find_map(|report| report.saved);
+    assert_eq!((iteration(&passed), saved(&passed)), (iteration(reports), saved(reports)), "{context}");
 }
 
 #[test]

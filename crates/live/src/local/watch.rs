@@ -1,6 +1,5 @@
 //! Follows attempts from a thread of its own: whether they have begun, what they report, how they ended.
 
-use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +15,7 @@ use super::attempt::{Control, Ended, Folder};
 use super::process::{Identity, signal_group};
 use super::{Attempts, Options, launch};
 use crate::executor::{Held, Reporter};
-use crate::report::{Form, Speedometer, Tail, Thinner};
+use crate::report::{Form, Listener};
 
 /// How often attempts are looked at.
 const TICK: Duration = Duration::from_millis(20);
@@ -24,8 +23,6 @@ const TICK: Duration = Duration::from_millis(20);
 const PATIENCE: Duration = Duration::from_secs(20);
 /// How often an attempt that somebody killed is started again.
 const MOST_KILLED: usize = 3;
-/// So many losses of a job go further in a second.
-const MOST_LOSSES_A_SECOND: NonZeroU32 = NonZeroU32::new(20).expect("it is not zero");
 
 /// An attempt that is followed.
 #[derive(Debug)]
@@ -43,22 +40,13 @@ pub(super) struct Watched {
     /// A node that went down under it.
     lost: Option<NodeId>,
     control: Control,
-    reported: Reported,
-    /// A change of size that is to be reported.
-    resized: Option<Allocation>,
-}
-
-/// What was reported so far.
-#[derive(Debug)]
-struct Reported {
-    tail: Tail,
-    thinner: Thinner,
-    speedometer: Speedometer,
+    listener: Listener,
+    /// Iterations, as reported last, and those of them that are saved.
     iterations: f64,
     saved: f64,
     speed: f64,
-    /// Whether something was saved that was not yet passed on.
-    news: bool,
+    /// A change of size that is to be reported.
+    resized: Option<Allocation>,
 }
 
 impl Watched {
@@ -81,7 +69,11 @@ impl Watched {
         let groups = (0..programs)
             .map(|i| options.confinement.groups(&launch::group_name(&held, i)).unwrap_or_default())
             .collect();
-        let reported = Reported::of(&held, &folder);
+        // What cannot be read as a form was refused when the job was submitted.
+        let form = held.work.progress.parse().unwrap_or(Form::JsonLines);
+        let path = if matches!(form, Form::Pattern(_)) { folder.output(0) } else { folder.progress() };
+        let listener = Listener::new(path, form, held.iterations);
+        let iterations = held.iterations;
         Self {
             held,
             folder,
@@ -93,7 +85,10 @@ impl Watched {
             told: false,
             lost: None,
             control,
-            reported,
+            listener,
+            iterations,
+            saved: iterations,
+            speed: 0.0,
             resized: None,
         }
     }
@@ -134,8 +129,8 @@ impl Watched {
         let _ = self.folder.write_control(&self.control);
         // Nobody knows yet how fast it is now; in proportion is a guess until it reports.
         let workers = |held: &Allocation| f64::from(held.workers().max(1));
-        self.reported.speed *= workers(allocation) / workers(&self.held.allocation);
-        self.reported.speedometer.start_anew();
+        self.speed *= workers(allocation) / workers(&self.held.allocation);
+        self.listener.resized();
         self.held.allocation = allocation.clone();
         self.resized = Some(allocation.clone());
     }
@@ -172,11 +167,13 @@ impl Watched {
             reporter.tell(Event::Started { job, attempt, iterations, speed: 0.0 });
         }
         if let Some(allocation) = self.resized.take() {
-            let (iterations, speed) = (self.reported.iterations, self.reported.speed);
+            let (iterations, speed) = (self.iterations, self.speed);
             reporter.tell(Event::Resized { job, attempt, allocation, iterations, speed });
         }
         let over = ended.is_some() || !keeper_lives;
-        self.report(over, reporter);
+        if self.begun {
+            self.report(over, reporter);
+        }
         if !over {
             return false;
         }
@@ -207,7 +204,7 @@ impl Watched {
     }
 
     fn last_word(&self, ended: Option<&Ended>, jobs: &Path, reporter: &Reporter) -> Event {
-        let (job, attempt, iterations) = (self.held.job.id, self.held.attempt, self.reported.saved);
+        let (job, attempt, iterations) = (self.held.job.id, self.held.attempt, self.saved);
         let said = words(ended);
         reporter.say(job, attempt, said);
         if let Some(node) = self.lost {
@@ -255,37 +252,18 @@ impl Watched {
     /// Passes on what was reported since the last look; all that is left if it is over.
     fn report(&mut self, over: bool, reporter: &Reporter) {
         let now = self.since.elapsed();
-        self.reported.read(now, over);
-        if !self.begun {
-            return;
-        }
-        let thinner = &mut self.reported.thinner;
-        let reports = if over { thinner.finish() } else { thinner.drain(now) };
-        if reports.is_empty() && !(over && self.reported.news) {
-            return;
-        }
-        let mut losses = Vec::new();
-        for report in reports {
-            self.reported.iterations = report.iteration.unwrap_or(self.reported.iterations);
-            if report.loss.is_some() || report.accuracy.is_some() {
-                losses.push(LossPoint {
-                    iteration: self.reported.iterations,
-                    loss: report.loss.unwrap_or(f64::NAN),
-                    accuracy: report.accuracy,
-                });
-            }
-        }
-        if let Some(speed) = self.reported.speedometer.speed(now) {
-            self.reported.speed = speed;
-        }
-        self.reported.news = false;
+        // A file that cannot be read now may be readable at the next look.
+        let heard = if over { self.listener.finish(now) } else { self.listener.listen(now) };
+        let Ok(Some(news)) = heard else { return };
+        (self.iterations, self.saved) = (news.iterations, news.saved);
+        self.speed = news.iterations_per_s.unwrap_or(self.speed);
         reporter.tell(Event::Progress {
             job: self.held.job.id,
             attempt: self.held.attempt,
-            iterations: self.reported.iterations,
-            speed: self.reported.speed,
-            saved: self.reported.saved,
-            losses,
+            iterations: self.iterations,
+            speed: self.speed,
+            saved: self.saved,
+            losses: news.losses,
         });
     }
 }
@@ -303,39 +281,6 @@ fn words(ended: Option<&Ended>) -> String {
             format!("ended by signal {signal}{}", if *told { " after it was told to stop" } else { "" })
         }
         Some(Ended { code: None, signal: None, .. }) => "ended".to_owned(),
-    }
-}
-
-impl Reported {
-    /// What a program begins with that goes on from so many iterations.
-    fn of(held: &Held, folder: &Folder) -> Self {
-        // What cannot be read as a form was refused when the job was submitted.
-        let form = held.work.progress.parse().unwrap_or(Form::JsonLines);
-        let path = if matches!(form, Form::Pattern(_)) { folder.output(0) } else { folder.progress() };
-        Self {
-            tail: Tail::new(path, form, held.iterations),
-            thinner: Thinner::new(MOST_LOSSES_A_SECOND),
-            speedometer: Speedometer::default(),
-            iterations: held.iterations,
-            saved: held.iterations,
-            speed: 0.0,
-            news: false,
-        }
-    }
-
-    fn read(&mut self, now: Duration, over: bool) {
-        // A file that cannot be read now may be readable at the next look.
-        let reports = if over { self.tail.finish() } else { self.tail.poll() };
-        for report in reports.unwrap_or_default() {
-            if let Some(saved) = report.saved {
-                self.saved = saved;
-                self.news = true;
-            }
-            if let Some(iteration) = report.iteration {
-                self.speedometer.tell(iteration, now);
-            }
-            self.thinner.push(report);
-        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! What training programs say of their progress: lines of JSON, rows of CSV, or any lines with a pattern.
 //!
+//! - [`Listener`] puts all of this together for one attempt, and tells what the decision loop wants to hear.
 //! - [`Form`] is how a program says it, from a word in the description of its job.
 //! - [`Follower`] is given bytes as they come and answers reports; [`Tail`] gives it the bytes of a file that grows.
 //! - [`Speedometer`] makes iterations a second of reports, and [`Thinner`] few reports of many.
@@ -11,6 +12,7 @@ mod follower;
 mod form;
 mod json;
 mod line;
+mod listener;
 mod names;
 mod speedometer;
 mod table;
@@ -20,6 +22,7 @@ mod thinner;
 pub use follower::{BodyError, Counts, Follower, Unclear};
 pub use form::{Form, FormError, Pattern};
 pub use line::LONGEST_LINE_BYTES;
+pub use listener::{Listener, News};
 pub use speedometer::Speedometer;
 pub use tail::Tail;
 pub use thinner::Thinner;

@@ -31,6 +31,15 @@ impl Thinner {
 
     /// Holds a report until it is drained.
     pub fn push(&mut self, report: Report) {
+        let only_saved = Report { saved: report.saved, ..Report::default() };
+        if report == only_saved
+            && let Some(last) = self.held.last_mut()
+        {
+            // It would take the place of the latest report that says how far the job is.
+            last.saved = report.saved;
+            self.dropped += 1;
+            return;
+        }
         self.held.push(report);
         let most = self.most_at_once().max(FEWEST_HELD);
         if self.held.len() >= 2 * most {
@@ -60,7 +69,7 @@ impl Thinner {
         std::mem::take(&mut self.held)
     }
 
-    /// How many reports were not passed on.
+    /// How many reports were not passed on, or only what they said to be saved.
     pub const fn dropped(&self) -> u64 {
         self.dropped
     }
@@ -192,6 +201,20 @@ mod tests {
         assert!(thinner.drain(Duration::ZERO).is_empty(), "nothing may pass");
         assert!(has(&thinner.finish(), 1001), "and yet nothing is lost");
         assert!(thinner.finish().is_empty());
+    }
+
+    #[test]
+    fn word_of_what_was_saved_does_not_displace_how_far_the_job_is() {
+        let mut thinner = thinner(2);
+        let saved = |iteration: u32| Report { saved: Some(f64::from(iteration)), ..Report::default() };
+        thinner.push(saved(7));
+        assert_eq!(thinner.drain(Duration::ZERO), [saved(7)]);
+        for i in 0..100 {
+            thinner.push(report(i, 1.0));
+        }
+        thinner.push(saved(100));
+        let passed = thinner.drain(Duration::from_secs(1));
+        assert_eq!(passed.last(), Some(&Report { saved: Some(100.0), ..report(99, 1.0) }));
     }
 
     #[test]
