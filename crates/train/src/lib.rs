@@ -9,22 +9,31 @@
 pub mod algorithms;
 pub mod data;
 
+mod address;
 mod algorithm;
 mod checkpoint;
 mod descent;
 mod error;
 mod linear;
+mod merge;
+mod momentum;
+mod net;
 mod parameters;
 mod pool;
 mod program;
 mod report;
+mod ring;
+mod served;
 mod tensors;
 
 pub use algorithm::{Algorithm, Begin, Entry, Measured};
 pub use checkpoint::{Checkpoint, Identity};
 pub use error::TrainError;
+pub use net::Token;
 pub use parameters::{Kind, Parameter, Values};
 pub use pool::{Pool, SHARDS, Shards};
 pub use program::{Ended, Files, Notice, Outcome, Stops, Training, run};
 pub use report::{Line, Report};
+pub use ring::{Meeting, Place};
+pub use served::{Coordinating, Joining, Left, Order, Scaled, coordinate, serve, work};
 pub use tensors::{StateError, Tensor, Tensors};
