@@ -271,26 +271,18 @@ pub(crate) fn meet(
     } else {
         meeting.report(identity)?
     };
-    let next = addresses[(rank + 1) % size].to_string();
-    let Wire { writer: after, .. } = connect(&next, &meeting.token, meeting.patience)?;
-    let who = (rank + 1) % size;
-    after.send(&[Frame::text(&Message::Next { rank })]).map_err(lost(format!("rank {who}")))?;
-    let wanted = (rank + size - 1) % size;
-    let until = Instant::now() + meeting.patience;
-    loop {
-        let mut wire = meeting.admit(&listener, until, &format!("rank {wanted}"))?;
-        match hear(&mut wire.reader).and_then(|frame| frame.parse()) {
-            Ok(Message::Next { rank }) if rank == wanted => {
-                let neighbours = Neighbours { before: wire.reader, _before: wire.writer, after };
-                return Ok((
-                    Ring { rank: meeting.place.rank, size, neighbours: Some(neighbours), sums: 0 },
-                    state,
-                ));
-            }
-            // Somebody of another job with the same secret, or of an attempt that is over.
-            _ => drop(wire),
-        }
-    }
+    let next = || meeting.connect(rank, &addresses);
+    let before = || meeting.accept(rank, &listener);
+    // Were all to connect first, each would wait for the next one to accept.
+    let (after, before) = if rank == 0 {
+        let after = next()?;
+        (after, before()?)
+    } else {
+        let before = before()?;
+        (next()?, before)
+    };
+    let neighbours = Neighbours { before: before.reader, _before: before.writer, after: after.writer };
+    Ok((Ring { rank, size, neighbours: Some(neighbours), sums: 0 }, state))
 }
 
 impl Meeting {
@@ -315,6 +307,28 @@ impl Meeting {
                 let seconds = self.patience.as_secs_f64();
                 let reason = format!("it did not come within {seconds} s; are all ranks started?");
                 return Err(TrainError::Lost { who: whom.to_owned(), reason });
+            }
+        }
+    }
+
+    /// Connects to the next rank.
+    fn connect(&self, rank: usize, addresses: &[SocketAddr]) -> Result<Wire, TrainError> {
+        let next = (rank + 1) % addresses.len();
+        let wire = connect(&addresses[next].to_string(), &self.token, self.patience)?;
+        wire.writer.send(&[Frame::text(&Message::Next { rank })]).map_err(lost(format!("rank {next}")))?;
+        Ok(wire)
+    }
+
+    /// Waits for the rank before.
+    fn accept(&self, rank: usize, listener: &TcpListener) -> Result<Wire, TrainError> {
+        let before = (rank + self.place.world - 1) % self.place.world;
+        let until = Instant::now() + self.patience;
+        loop {
+            let mut wire = self.admit(listener, until, &format!("rank {before}"))?;
+            match hear(&mut wire.reader).and_then(|frame| frame.parse()) {
+                Ok(Message::Next { rank }) if rank == before => return Ok(wire),
+                // Somebody of another job with the same secret, or of an attempt that is over.
+                _ => drop(wire),
             }
         }
     }

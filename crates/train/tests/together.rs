@@ -28,7 +28,7 @@ const ALL: [(&str, &str, &str); 8] = [
     ("factorisation", "rank=5", "users=150,items=90"),
 ];
 /// Wide enough for several chunks of a sum and many blocks.
-const WIDE: (&str, &str, &str) = ("mlp", "hidden=600,layers=2,batch=500", "rows=700");
+const WIDE: (&str, &str, &str) = ("mlp", "hidden=300,layers=2,batch=250", "rows=300");
 const SMALL: (&str, &str, &str) = ("mlp", "layers=2,hidden=20,batch=64,decay=0.1", "rows=700");
 
 fn begin(which: (&str, &str, &str), seed: u64) -> Training {
@@ -232,7 +232,7 @@ impl Job {
         stops: &Stops,
         every: u64,
         report: &mut Report,
-        notice: &mut dyn FnMut(Notice),
+        notice: &mut dyn FnMut(Notice, &AtomicBool),
     ) -> Result<Outcome, TrainError> {
         let mut training = begin(self.which, 9);
         if self.path("s").exists() {
@@ -248,7 +248,8 @@ impl Job {
             patience: PATIENCE,
         };
         let asked = AtomicBool::new(false);
-        coordinate(&mut training, stops, &files, report, &asked, notice, &settings)
+        let mut notice = |told| notice(told, &asked);
+        coordinate(&mut training, stops, &files, report, &asked, &mut notice, &settings)
     }
 
     fn all_released(self) {
@@ -268,7 +269,7 @@ fn a_job_on_any_number_of_workers_and_servers_has_the_losses_and_the_state_of_on
             job.add(workers, servers);
             let mut report = Report::file(&job.path("r"), 0).unwrap();
             let order = Order { workers, servers };
-            let outcome = job.coordinate(order, &stops, 3, &mut report, &mut |_| ()).unwrap();
+            let outcome = job.coordinate(order, &stops, 3, &mut report, &mut |_, _| ()).unwrap();
             assert_eq!((outcome.workers, outcome.servers), (Some(workers), Some(servers)));
             assert_eq!(losses(&job.path("r")), wanted, "{which:?} on {workers} and {servers}");
             assert!(std::fs::read(job.path("s")).unwrap() == state, "{which:?} on {workers} and {servers}");
@@ -278,14 +279,14 @@ fn a_job_on_any_number_of_workers_and_servers_has_the_losses_and_the_state_of_on
 }
 
 /// A report that gives an order after some of its lines.
-struct Ordering_ {
+struct Orders {
     file: std::fs::File,
     lines: usize,
     orders: Vec<(usize, &'static str)>,
     control: PathBuf,
 }
 
-impl std::io::Write for Ordering_ {
+impl std::io::Write for Orders {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.lines += bytes.iter().filter(|byte| **byte == b'\n').count();
         if let Some(at) = self.orders.iter().position(|(after, _)| *after == self.lines) {
@@ -318,11 +319,11 @@ fn workers_and_servers_that_come_and_go_change_no_loss() {
         (45, "workers=1 servers=1"),
     ];
     let file = std::fs::File::create(job.path("r")).unwrap();
-    let ordering = Ordering_ { file, lines: 0, orders, control: job.path("control") };
+    let ordering = Orders { file, lines: 0, orders, control: job.path("control") };
     let mut report = Report::to("r", Box::new(ordering));
     let mut told = Vec::new();
     let order = Order { workers: 2, servers: 1 };
-    let mut notice = |notice| told.push(notice);
+    let mut notice = |notice, _: &AtomicBool| told.push(notice);
     let outcome = job.coordinate(order, &stops, 7, &mut report, &mut notice).unwrap();
     assert_eq!(losses(&job.path("r")), wanted);
     assert!(std::fs::read(job.path("s")).unwrap() == state);
@@ -355,7 +356,7 @@ fn from_a_checkpoint_a_job_goes_on_with_other_numbers_and_also_without_servers()
     job.add(2, 3);
     let mut report = Report::file(&job.path("r"), 0).unwrap();
     let early = Stops { iterations: 3, ..STOPS };
-    job.coordinate(Order { workers: 2, servers: 3 }, &early, 100, &mut report, &mut |_| ()).unwrap();
+    job.coordinate(Order { workers: 2, servers: 3 }, &early, 100, &mut report, &mut |_, _| ()).unwrap();
     for member in job.workers.drain(..).chain(job.servers.drain(..)) {
         member.join().unwrap().unwrap();
     }
@@ -363,7 +364,7 @@ fn from_a_checkpoint_a_job_goes_on_with_other_numbers_and_also_without_servers()
     job.add(3, 1);
     let mut report = Report::file(&job.path("r"), 3).unwrap();
     let early = Stops { iterations: 6, ..STOPS };
-    job.coordinate(Order { workers: 3, servers: 1 }, &early, 100, &mut report, &mut |_| ()).unwrap();
+    job.coordinate(Order { workers: 3, servers: 1 }, &early, 100, &mut report, &mut |_, _| ()).unwrap();
     let mut training = begin(SMALL, 9);
     training.resume(&job.path("s")).unwrap();
     let mut report = Report::file(&job.path("r"), 6).unwrap();
@@ -384,8 +385,13 @@ fn who_cannot_take_part_is_told_why() {
     let told = work(&mut begin(ALL[0], 9), &joining(job.place.path()), &AtomicBool::new(false)).unwrap_err();
     assert!(told.to_string().contains("logistic cannot train with parameter servers"), "{told}");
     let mut report = Report::to("nowhere", Box::new(std::io::sink()));
-    let stops = Stops { iterations: 200, ..STOPS };
-    job.coordinate(Order { workers: 1, servers: 1 }, &stops, 1000, &mut report, &mut |_| ()).unwrap();
+    let stops = Stops { iterations: 1_000_000, ..STOPS };
+    let mut notice = |notice, asked: &AtomicBool| {
+        asked.fetch_or(matches!(notice, Notice::Refused { .. }), Ordering::SeqCst);
+    };
+    let order = Order { workers: 1, servers: 1 };
+    let outcome = job.coordinate(order, &stops, 1_000_000, &mut report, &mut notice).unwrap();
+    assert_eq!(outcome.ended, Ended::Asked);
     let told = stranger.join().unwrap().unwrap_err().to_string();
     assert!(told.contains("its seed is `8`, and that of this job is `9`"), "{told}");
     job.all_released();
