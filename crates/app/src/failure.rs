@@ -105,7 +105,11 @@ impl Failure {
         match self {
             Self::File { .. } | Self::Output(_) | Self::Threads { .. } | Self::Write(_) => 1,
             Self::Train(
-                TrainError::File { .. } | TrainError::Diverged { .. } | TrainError::Threads { .. },
+                TrainError::File { .. }
+                | TrainError::Diverged { .. }
+                | TrainError::Threads { .. }
+                | TrainError::Network { .. }
+                | TrainError::Lost { .. },
             ) => 1,
             Self::Replay(error) => error.exit_code(),
             Self::Recording(error) => error.exit_code(),
@@ -116,7 +120,8 @@ impl Failure {
     /// Whether the reader of the output went away, which is no failure of ours.
     pub(crate) fn is_broken_pipe(&self) -> bool {
         let mut cause: Option<&(dyn std::error::Error + 'static)> =
-            matches!(self, Self::Output(_) | Self::Write(_) | Self::Train(_)).then_some(self);
+            matches!(self, Self::Output(_) | Self::Write(_) | Self::Train(TrainError::File { .. }))
+                .then_some(self);
         while let Some(error) = cause {
             let io = error.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
             let csv = error.downcast_ref::<csv::Error>().and_then(|error| match error.kind() {

@@ -65,6 +65,9 @@ impl Place {
         let wanted = "a number from 0 that is less than LOCAL_WORLD_SIZE";
         let local_rank = number("LOCAL_RANK", 0, local_world - 1, Some(rank % local_world), wanted)?;
         let port = number("MASTER_PORT", 0, usize::from(u16::MAX), Some(0), "a port")? as u16;
+        // `torchrun` itself listens on its port then, and rank 0 must take another one.
+        let taken = value("TORCHELASTIC_USE_AGENT_STORE").as_deref() == Some("True");
+        let port = if taken { 0 } else { port };
         let host = value("MASTER_ADDR").unwrap_or_else(|| "127.0.0.1".to_owned());
         Ok(Self { rank, world, local_rank, local_world, master: (host, port) })
     }
@@ -264,6 +267,11 @@ pub(crate) fn meet(
     if size == 1 {
         return Ok((Ring { rank, size, neighbours: None, sums: 0 }, state));
     }
+    if master.1 == 0 && meeting.address.is_none() {
+        let wanted =
+            "a free port on the machine of rank 0; or name a file with --address, and rank 0 takes any port";
+        return Err(TrainError::Environment { name: "MASTER_PORT", value: "0".to_owned(), wanted });
+    }
     let (listener, addresses, state) = if rank == 0 {
         let listener = listen(&format!("{}:{}", master.0, master.1))?;
         let addresses = meeting.gather(&listener, identity, &state)?;
@@ -442,6 +450,8 @@ mod tests {
             master: ("10.0.0.7".to_owned(), 29500),
         };
         assert_eq!(place(&all).unwrap(), wanted);
+        let agent = [&all[..], &[("TORCHELASTIC_USE_AGENT_STORE", "True")]].concat();
+        assert_eq!(place(&agent).unwrap().master.1, 0, "the port is that of the agent");
         let two = [&all[..], &[("LOCAL_RANK", "0"), ("LOCAL_WORLD_SIZE", "2")]].concat();
         assert_eq!(place(&two).unwrap(), Place { local_rank: 0, local_world: 2, ..wanted });
         for (wrong, name) in [

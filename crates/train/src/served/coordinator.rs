@@ -199,10 +199,8 @@ impl Coordinator<'_> {
     }
 
     /// A server has its blocks; when all have, workers are told.
-    fn moved(&mut self, peer: Peer, clock: u64, time: Duration) -> Result<(), FrameError> {
-        let Some(scaling) = self.scaling.as_mut().filter(|scaling| scaling.clock == clock) else {
-            return Ok(());
-        };
+    fn moved(&mut self, peer: Peer, clock: u64, time: Duration) {
+        let Some(scaling) = self.scaling.as_mut().filter(|scaling| scaling.clock == clock) else { return };
         let report = &mut scaling.report;
         report.migrate_seconds = report.migrate_seconds.max(time.as_secs_f64());
         if scaling.moving.remove(&peer) && scaling.moving.is_empty() {
@@ -212,21 +210,23 @@ impl Coordinator<'_> {
                 self.hub.send(worker, &[Frame::text(&table)]);
             }
         }
-        Ok(())
     }
 
     /// A worker has taken the table up; when all have, the change is done.
-    fn resumed(&mut self, peer: Peer, clock: u64, time: Duration, notice: &mut dyn FnMut(Notice)) {
+    fn resumed(&mut self, peer: Peer, clock: u64, waited: Option<Duration>, notice: &mut dyn FnMut(Notice)) {
         let Some(scaling) = self.scaling.as_mut().filter(|scaling| scaling.clock == clock) else { return };
-        scaling.report.pause_seconds = scaling.report.pause_seconds.max(time.as_secs_f64());
+        let still = waited.and_then(|waited| Instant::now().checked_sub(waited));
+        scaling.still = [scaling.still, still].into_iter().flatten().min();
         if !scaling.resuming.remove(&peer) || !scaling.resuming.is_empty() {
             return;
         }
-        let Some(Scaling { workers, servers, homes, leaving, since, mut report, .. }) = self.scaling.take()
+        let Some(Scaling { workers, servers, homes, leaving, since, still, mut report, .. }) =
+            self.scaling.take()
         else {
             return;
         };
         report.update_seconds = since.elapsed().as_secs_f64();
+        report.pause_seconds = still.map_or(0.0, |still| still.elapsed().as_secs_f64());
         for peer in leaving {
             if let Some(member) = self.crew.members.get_mut(&peer) {
                 member.released = true;
@@ -333,14 +333,10 @@ impl Coordinator<'_> {
             }
             Message::Reached { version } if version <= self.granted => self.grant(version),
             Message::Moved { clock, microseconds } => {
-                let moved = self.moved(peer, clock, Duration::from_micros(microseconds));
-                moved.map_err(|error| TrainError::Lost {
-                    who: self.crew.name(peer),
-                    reason: error.to_string(),
-                })?;
+                self.moved(peer, clock, Duration::from_micros(microseconds));
             }
-            Message::Resumed { clock, microseconds } => {
-                self.resumed(peer, clock, Duration::from_micros(microseconds), notice);
+            Message::Resumed { clock, waited } => {
+                self.resumed(peer, clock, waited.map(Duration::from_micros), notice);
             }
             Message::Asked => self.asked = true,
             Message::Abort { reason } => {

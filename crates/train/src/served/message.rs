@@ -50,8 +50,8 @@ pub(super) enum Message {
     Moved { clock: u64, microseconds: u64 },
     /// To a worker: from this version on, this is where blocks lie and which worker it is.
     Table { clock: u64, member: usize, members: usize, homes: Vec<Home> },
-    /// From a worker: it knows them, and stood still for so long.
-    Resumed { clock: u64, microseconds: u64 },
+    /// From a worker: it knows them, and has stood still for so many microseconds if it worked before.
+    Resumed { clock: u64, waited: Option<u64> },
     /// To a worker: it may make the updates before the version `until`, and says when it reaches `tell`.
     Grant { until: u64, tell: u64 },
     /// From a worker: it is as far.

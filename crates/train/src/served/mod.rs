@@ -34,6 +34,8 @@ pub use scaling::Scaled;
 pub use server::serve;
 pub use worker::work;
 
+/// How often whoever waits looks whether a signal came.
+const LOOK: Duration = Duration::from_millis(100);
 /// How many sums are measured: losses, and rows that are classified rightly.
 pub(crate) const MEASURED: usize = 2;
 

@@ -40,7 +40,7 @@ pub struct Scaled {
     pub migrate_seconds: f64,
     /// Step 4: from telling workers the new table to the last one having taken it up.
     pub update_seconds: f64,
-    /// How long training stood still: the longest time that a worker waited at the clock.
+    /// How long training stood still: the longest time that a worker waited at the clock until all could go on.
     pub pause_seconds: f64,
 }
 
@@ -60,6 +60,8 @@ pub(super) struct Scaling {
     pub(super) resuming: BTreeSet<Peer>,
     /// When the step under way began.
     pub(super) since: Instant,
+    /// When the worker that waited longest reached the clock, as far as is known.
+    pub(super) still: Option<Instant>,
     pub(super) report: Scaled,
 }
 
@@ -105,7 +107,18 @@ impl Scaling {
         };
         let moving = servers.iter().chain(&crew.servers).copied().collect();
         let resuming = BTreeSet::new();
-        Self { clock, workers, servers, homes: assigned, leaving, moving, resuming, since, report }
+        Self {
+            clock,
+            workers,
+            servers,
+            homes: assigned,
+            leaving,
+            moving,
+            resuming,
+            since,
+            still: None,
+            report,
+        }
     }
 
     /// What each server is told, by server.

@@ -6,11 +6,12 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use super::blocks::Blocks;
 use super::message::{Message, Role};
-use super::{Joining, Left};
+use super::{Joining, LOOK, Left};
 use crate::error::TrainError;
 use crate::merge::{Merge, Piece};
 use crate::momentum::Momentum;
@@ -54,12 +55,13 @@ struct Server {
     scale: Option<Scale>,
 }
 
-/// Holds blocks of a job's parameters until the coordinator lets it go.
-pub fn serve(joining: &Joining) -> Result<Left, TrainError> {
-    let began = Instant::now();
+/// Holds blocks of a job's parameters until the coordinator lets it go. If `asked` is set, it asks for the end of the job.
+pub fn serve(joining: &Joining, asked: &AtomicBool) -> Result<Left, TrainError> {
     let mut hub = Hub::new(joining.token.clone(), joining.patience);
     let mut own = hub.listen(&joining.listen)?;
-    let (coordinator, local) = hub.connect(&joining.address()?)?;
+    let address = joining.address()?;
+    let began = Instant::now();
+    let (coordinator, local) = hub.connect(&address)?;
     if own.ip().is_unspecified() {
         own.set_ip(local.ip());
     }
@@ -93,7 +95,7 @@ pub fn serve(joining: &Joining) -> Result<Left, TrainError> {
         pulling: Vec::new(),
         scale: None,
     };
-    let left = server.work();
+    let left = server.work(asked);
     if let Err(ServerError::Own(reason)) = &left {
         let reason = format!("a server gave up: {reason}");
         server.hub.send(coordinator, &[Frame::text(&Message::Abort { reason })]);
@@ -121,9 +123,13 @@ fn own(reason: impl Into<String>) -> ServerError {
 }
 
 impl Server {
-    fn work(&mut self) -> Result<Left, ServerError> {
+    fn work(&mut self, asked: &AtomicBool) -> Result<Left, ServerError> {
+        let mut told = false;
         loop {
-            let Some((peer, what)) = self.hub.next(Duration::from_secs(1)) else { continue };
+            if asked.load(Ordering::SeqCst) && !std::mem::replace(&mut told, true) {
+                self.hub.send(self.coordinator, &[Frame::text(&Message::Asked)]);
+            }
+            let Some((peer, what)) = self.hub.next(LOOK) else { continue };
             match what {
                 What::Joined => {}
                 What::Gone(error) if peer == self.coordinator => {
@@ -260,6 +266,8 @@ impl Server {
             Some(version) if version > clock => {
                 return Err(own(format!("version {clock} is ordered for scaling at version {version}")));
             }
+            // A new one has reached no clock; its migration begins with the first block.
+            None if self.arrived.is_empty() && !scale.own.is_empty() => return Ok(()),
             _ => {}
         }
         if scale.reached.is_none() {

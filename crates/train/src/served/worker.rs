@@ -8,15 +8,12 @@ use std::time::{Duration, Instant};
 
 use super::blocks::Blocks;
 use super::message::{Home, Message, Role};
-use super::{Joining, Left, Share};
+use super::{Joining, LOOK, Left, Share};
 use crate::error::TrainError;
 use crate::merge::Merge;
 use crate::momentum::Momentum;
 use crate::net::{Frame, Hub, Numbers, Peer, What};
 use crate::program::Training;
-
-/// How often a worker that waits looks whether a signal came.
-const LOOK: Duration = Duration::from_millis(100);
 
 /// How long the coordinator has to say what became of a server before its worker gives up.
 const WORD: Duration = Duration::from_secs(2);
@@ -51,12 +48,13 @@ struct Worker<'a> {
     ended: bool,
 }
 
-/// Works for a job until the coordinator lets it go.
+/// Works for a job until the coordinator lets it go. If `asked` is set, it asks for the end of the job.
 pub fn work(training: &mut Training, joining: &Joining, asked: &AtomicBool) -> Result<Left, TrainError> {
     let (rule, width) = training.served()?;
-    let began = Instant::now();
     let mut hub = Hub::new(joining.token.clone(), joining.patience);
-    let (coordinator, _) = hub.connect(&joining.address()?)?;
+    let address = joining.address()?;
+    let began = Instant::now();
+    let (coordinator, _) = hub.connect(&address)?;
     let (process, identity) = (std::process::id(), Some(training.identity().clone()));
     hub.send(
         coordinator,
@@ -222,8 +220,8 @@ impl Worker<'_> {
             }
             self.pull(table.clock)?;
         }
-        let microseconds = if new { 0 } else { idle.elapsed().as_micros() as u64 };
-        self.say(&Message::Resumed { clock: table.clock, microseconds });
+        let waited = (!new).then(|| idle.elapsed().as_micros() as u64);
+        self.say(&Message::Resumed { clock: table.clock, waited });
         Ok(())
     }
 
