@@ -59,8 +59,8 @@ fn part(part: &str) {
         patience: PATIENCE,
     };
     match words[2] {
-        "worker" => drop(work(&mut begin(model), &joining, &asked).unwrap()),
-        "server" => drop(serve(&joining, &asked).unwrap()),
+        "worker" => work(&mut begin(model), &joining, &asked).unwrap(),
+        "server" => serve(&joining, &asked).unwrap(),
         servers => lead(place, model, servers.parse().unwrap(), &asked),
     }
 }

@@ -3,8 +3,10 @@
 //! They are jobs that a cluster may run: each iteration reports its loss, the number of threads may change between two
 //! iterations, and all state can be written down and taken up again. They know nothing of scheduling.
 //!
-//! Whatever is summed over rows is summed over fixed shards and added up in their order ([`Pool`]), so that losses are the same
-//! byte for byte on any number of threads. What a shard contributes is always apart from what is done with the sum.
+//! Whatever is summed over rows is summed over fixed shards and added up along a fixed tree ([`Pool`]), so that losses are the same
+//! byte for byte on any number of threads. What a shard contributes is always apart from what is done with the sum, so that several
+//! processes can share a training: as the ranks of a ring ([`Meeting`]), or as workers and parameter servers that come and go
+//! ([`coordinate`]).
 
 pub mod algorithms;
 pub mod data;
@@ -35,5 +37,5 @@ pub use pool::{Pool, SHARDS, Shards};
 pub use program::{Ended, Files, Notice, Outcome, Stops, Training, run};
 pub use report::{Line, Report};
 pub use ring::{Meeting, Place};
-pub use served::{Coordinating, Joining, Left, Order, Scaled, coordinate, serve, work};
+pub use served::{Coordinating, Joining, Order, Scaled, coordinate, serve, work};
 pub use tensors::{StateError, Tensor, Tensors};

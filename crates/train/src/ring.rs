@@ -376,10 +376,10 @@ impl Meeting {
                 other.differs(identity, "rank 0")
             };
             if let Some(reason) = wrong {
-                let told =
-                    Frame::text(&Message::Abort { reason: format!("rank {rank} cannot join: {reason}") });
-                let _ = wire.writer.send(&[told.clone()]);
-                members.iter().flatten().for_each(|(wire, _)| drop(wire.writer.send(&[told.clone()])));
+                let reason_told = format!("rank {rank} cannot join: {reason}");
+                let told = [Frame::text(&Message::Abort { reason: reason_told })];
+                let _ = wire.writer.send(&told);
+                members.iter().flatten().for_each(|(wire, _)| drop(wire.writer.send(&told)));
                 return Err(TrainError::Lost { who: format!("rank {rank}"), reason });
             }
             members[rank] = Some((wire, address));

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use trainyard_train::data::generator;
 use trainyard_train::{
-    Checkpoint, Coordinating, Ended, Files, Joining, Left, Meeting, Notice, Order, Outcome, Place, Report,
-    Scaled, Stops, Token, TrainError, Training, Values, algorithms, coordinate, run, serve, work,
+    Checkpoint, Coordinating, Ended, Files, Joining, Meeting, Notice, Order, Outcome, Place, Report, Scaled,
+    Stops, Token, TrainError, Training, Values, algorithms, coordinate, run, serve, work,
 };
 
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -186,8 +186,8 @@ fn a_rank_of_another_job_is_refused_and_a_lost_one_is_named_by_all() {
 struct Job {
     place: TempDir,
     which: (&'static str, &'static str, &'static str),
-    workers: Vec<JoinHandle<Result<Left, TrainError>>>,
-    servers: Vec<JoinHandle<Result<Left, TrainError>>>,
+    workers: Vec<JoinHandle<Result<(), TrainError>>>,
+    servers: Vec<JoinHandle<Result<(), TrainError>>>,
 }
 
 fn joining(place: &Path) -> Joining {
@@ -254,7 +254,7 @@ impl Job {
 
     fn all_released(self) {
         for member in self.workers.into_iter().chain(self.servers) {
-            assert_eq!(member.join().unwrap().unwrap(), Left::Released);
+            member.join().unwrap().unwrap();
         }
     }
 }

@@ -100,10 +100,3 @@ impl Joining {
         crate::address::wait(&PathBuf::from(&self.coordinator), self.patience)
     }
 }
-
-/// Why a process left the job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Left {
-    /// The coordinator let it go: the job is done, or goes on without it.
-    Released,
-}

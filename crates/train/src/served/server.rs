@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use super::blocks::Blocks;
 use super::message::{Message, Role};
-use super::{Joining, LOOK, Left};
+use super::{Joining, LOOK};
 use crate::error::TrainError;
 use crate::merge::{Merge, Piece};
 use crate::momentum::Momentum;
@@ -56,7 +56,7 @@ struct Server {
 }
 
 /// Holds blocks of a job's parameters until the coordinator lets it go. If `asked` is set, it asks for the end of the job.
-pub fn serve(joining: &Joining, asked: &AtomicBool) -> Result<Left, TrainError> {
+pub fn serve(joining: &Joining, asked: &AtomicBool) -> Result<(), TrainError> {
     let mut hub = Hub::new(joining.token.clone(), joining.patience);
     let mut own = hub.listen(&joining.listen)?;
     let address = joining.address()?;
@@ -123,7 +123,7 @@ fn own(reason: impl Into<String>) -> ServerError {
 }
 
 impl Server {
-    fn work(&mut self, asked: &AtomicBool) -> Result<Left, ServerError> {
+    fn work(&mut self, asked: &AtomicBool) -> Result<(), ServerError> {
         let mut told = false;
         loop {
             if asked.load(Ordering::SeqCst) && !std::mem::replace(&mut told, true) {
@@ -142,15 +142,16 @@ impl Server {
                 What::Frame(Frame::Numbers(numbers)) => self.push(numbers)?,
                 What::Frame(frame) => {
                     let message = frame.parse().map_err(|error| own(error.to_string()))?;
-                    if let Some(left) = self.hear(peer, message)? {
-                        return Ok(left);
+                    if self.hear(peer, message)? {
+                        return Ok(());
                     }
                 }
             }
         }
     }
 
-    fn hear(&mut self, peer: Peer, message: Message) -> Result<Option<Left>, ServerError> {
+    /// Does as a message says; the answer is whether it is let go.
+    fn hear(&mut self, peer: Peer, message: Message) -> Result<bool, ServerError> {
         match (message, peer == self.coordinator) {
             (Message::Scale { clock, own, members, send }, true) => {
                 self.scale = Some(Scale { clock, own, members, send, reached: None });
@@ -164,12 +165,12 @@ impl Server {
                     self.held.iter().map(|(number, block)| whole(version, *number, block)).collect();
                 self.hub.send(peer, &frames);
             }
-            (Message::End, true) => return Ok(Some(Left::Released)),
+            (Message::End, true) => return Ok(true),
             (Message::Abort { reason }, true) => return Err(ServerError::Coordinator(reason)),
             (Message::Pull { version }, false) => self.pull(peer, version)?,
             (other, _) => return Err(own(format!("it was told {other:?}, which is not for servers"))),
         }
-        Ok(None)
+        Ok(false)
     }
 
     /// Takes a block up that another server or the coordinator sends.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::blocks::Blocks;
 use super::message::{Home, Message, Role};
-use super::{Joining, LOOK, Left, Share};
+use super::{Joining, LOOK, Share};
 use crate::error::TrainError;
 use crate::merge::Merge;
 use crate::momentum::Momentum;
@@ -49,7 +49,7 @@ struct Worker<'a> {
 }
 
 /// Works for a job until the coordinator lets it go. If `asked` is set, it asks for the end of the job.
-pub fn work(training: &mut Training, joining: &Joining, asked: &AtomicBool) -> Result<Left, TrainError> {
+pub fn work(training: &mut Training, joining: &Joining, asked: &AtomicBool) -> Result<(), TrainError> {
     let (rule, width) = training.served()?;
     let mut hub = Hub::new(joining.token.clone(), joining.patience);
     let address = joining.address()?;
@@ -115,7 +115,7 @@ impl Worker<'_> {
         }
     }
 
-    fn work(&mut self) -> Result<Left, TrainError> {
+    fn work(&mut self) -> Result<(), TrainError> {
         let mut idle = Instant::now();
         while !self.ended {
             if let Some(table) =
@@ -129,7 +129,7 @@ impl Worker<'_> {
                 self.hear(LOOK)?;
             }
         }
-        Ok(Left::Released)
+        Ok(())
     }
 
     fn say(&mut self, message: &Message) {
