@@ -96,6 +96,11 @@ pub enum Notice {
         /// The address with its port.
         address: SocketAddr,
     },
+    /// A worker or a server has joined, and stands by until it is wanted.
+    Joined {
+        /// Which one.
+        who: String,
+    },
     /// The control file does not say how many workers and servers there shall be; the numbers stay.
     NoOrder {
         /// The file.

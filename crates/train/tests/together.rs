@@ -2,7 +2,8 @@
 //! and goes; and who is lost is named.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{JoinHandle, spawn};
 use std::time::{Duration, Instant};
 
@@ -278,23 +279,33 @@ fn a_job_on_any_number_of_workers_and_servers_has_the_losses_and_the_state_of_on
     }
 }
 
-/// A report that gives an order after some of its lines.
+/// A report that gives an order after some of its lines, counted from when all who are expected have joined.
 struct Orders {
     file: std::fs::File,
     lines: usize,
     orders: Vec<(usize, &'static str)>,
     control: PathBuf,
+    missing: Arc<AtomicUsize>,
+    finished: Arc<AtomicBool>,
 }
 
 impl std::io::Write for Orders {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.lines += bytes.iter().filter(|byte| **byte == b'\n').count();
-        if let Some(at) = self.orders.iter().position(|(after, _)| *after == self.lines) {
-            let beside = self.control.with_extension("part");
-            std::fs::write(&beside, self.orders.remove(at).1)?;
-            std::fs::rename(&beside, &self.control)?;
+        if self.missing.load(Ordering::SeqCst) == 0 {
+            self.lines += 1;
         }
-        self.file.write(bytes)
+        match self.orders.first() {
+            Some((after, order)) if *after <= self.lines => {
+                let beside = self.control.with_extension("part");
+                std::fs::write(&beside, order)?;
+                std::fs::rename(&beside, &self.control)?;
+                self.orders.remove(0);
+            }
+            Some(_) => {}
+            None => self.finished.store(true, Ordering::SeqCst),
+        }
+        self.file.write_all(bytes)?;
+        Ok(bytes.len())
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
@@ -304,27 +315,43 @@ impl std::io::Write for Orders {
 
 #[test]
 fn workers_and_servers_that_come_and_go_change_no_loss() {
-    let stops = Stops { iterations: 60, ..STOPS };
-    let (wanted, state) = alone(SMALL, &stops);
-    let mut job = Job::new(SMALL);
+    come_and_go(SMALL, 11);
+    // With one update in a pass the clock always is where all measure the loss, those who leave too.
+    come_and_go(("mlp", "layers=2,hidden=20,batch=0,step=0.001", "rows=700"), 1);
+}
+
+fn come_and_go(which: (&'static str, &'static str, &'static str), updates: u64) {
+    let mut job = Job::new(which);
     // More than are wanted at first: they stand by.
     job.add(4, 4);
     job.write("control", "workers=2 servers=1");
     let orders = vec![
         (3, "servers=3"),
-        (10, "{\"workers\": 4}"),
-        (20, "workers=1 servers=4"),
-        (30, "workers=1 servers=2"),
-        (40, "workers=9"),
-        (45, "workers=1 servers=1"),
+        (6, "{\"workers\": 4}"),
+        (9, "workers=1 servers=4"),
+        (12, "workers=1 servers=2"),
+        (15, "workers=9"),
+        (18, "workers=1 servers=1"),
     ];
+    let (missing, finished) = (Arc::new(AtomicUsize::new(8)), Arc::new(AtomicBool::new(false)));
     let file = std::fs::File::create(job.path("r")).unwrap();
-    let ordering = Orders { file, lines: 0, orders, control: job.path("control") };
-    let mut report = Report::to("r", Box::new(ordering));
-    let mut told = Vec::new();
+    let (counted, over) = (Arc::clone(&missing), Arc::clone(&finished));
+    let orders =
+        Orders { file, lines: 0, orders, control: job.path("control"), missing: counted, finished: over };
+    let mut report = Report::to("r", Box::new(orders));
+    let mut waits = 0;
+    let mut notice = |notice, asked: &AtomicBool| match notice {
+        Notice::Joined { .. } => drop(missing.fetch_sub(1, Ordering::SeqCst)),
+        Notice::Saved { .. } => asked.store(finished.load(Ordering::SeqCst), Ordering::SeqCst),
+        Notice::Missing { workers: 8, servers: 0 } => waits += 1,
+        _ => {}
+    };
+    let stops = Stops { iterations: 1_000_000, ..STOPS };
     let order = Order { workers: 2, servers: 1 };
-    let mut notice = |notice, _: &AtomicBool| told.push(notice);
     let outcome = job.coordinate(order, &stops, 7, &mut report, &mut notice).unwrap();
+    assert_eq!(waits, 1, "an order that waits is told once");
+    let iterations = outcome.iterations;
+    let (wanted, state) = alone(which, &Stops { iterations, ..STOPS });
     assert_eq!(losses(&job.path("r")), wanted);
     assert!(std::fs::read(job.path("s")).unwrap() == state);
     let changes: Vec<[usize; 4]> = outcome
@@ -334,17 +361,12 @@ fn workers_and_servers_that_come_and_go_change_no_loss() {
         .collect();
     assert_eq!(changes, [[2, 2, 1, 3], [2, 4, 3, 3], [4, 1, 3, 4], [1, 1, 4, 2], [1, 1, 2, 1]]);
     let versions: Vec<u64> = outcome.scaled.iter().map(|scaled| scaled.version).collect();
-    assert!(versions.is_sorted() && versions[0] >= 33 && *versions.last().unwrap() < 660, "{versions:?}");
-    for Scaled { moved, servers, pause_seconds, migrate_seconds, .. } in &outcome.scaled {
+    assert!(versions.is_sorted() && versions[0] >= 3 * updates, "{versions:?}");
+    assert!(versions[4] <= iterations * updates, "{versions:?}");
+    for Scaled { moved, servers, pause_seconds, .. } in &outcome.scaled {
         assert_eq!(*moved > 0, servers.from != servers.to);
-        assert!(*pause_seconds > 0.0 && *pause_seconds < 1.0 && *migrate_seconds < 1.0, "{outcome:?}");
+        assert!(*pause_seconds > 0.0 && *pause_seconds < 5.0, "{outcome:?}");
     }
-    let missing = |notice: &Notice| matches!(notice, Notice::Missing { workers: 8, servers: 0 });
-    assert_eq!(
-        told.iter().filter(|notice| missing(notice)).count(),
-        1,
-        "an order that waits is told once: {told:?}"
-    );
     job.all_released();
 }
 

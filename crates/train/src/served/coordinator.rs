@@ -329,6 +329,7 @@ impl Coordinator<'_> {
                 {
                     member.registered = Duration::from_micros(microseconds);
                     self.round_trip = self.round_trip.max(welcomed.elapsed());
+                    notice(Notice::Joined { who: self.crew.name(peer) });
                 }
             }
             Message::Reached { version } if version <= self.granted => self.grant(version),

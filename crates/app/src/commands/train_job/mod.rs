@@ -240,6 +240,7 @@ fn words(notice: &Notice) -> String {
         ),
         Notice::Saved { iteration } => format!("State is saved after iteration {iteration}."),
         Notice::Listening { address } => format!("Workers and servers may join at {address}."),
+        Notice::Joined { who } => format!("{who} has joined."),
         Notice::NoOrder { path, reason } => format!(
             "{}: {reason}; the numbers stay. Write `workers=3 servers=2`, or the same as JSON",
             path.display()
