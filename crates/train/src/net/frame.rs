@@ -114,7 +114,13 @@ impl Frame {
                 for field in [numbers.block, numbers.first, numbers.level, numbers.count] {
                     to.write_all(&field.to_le_bytes())?;
                 }
-                numbers.values.iter().try_for_each(|value| to.write_all(&value.to_le_bytes()))
+                let mut bytes = vec![0; 8 * numbers.values.len()];
+                let (places, _) = bytes.as_chunks_mut::<8>();
+                places
+                    .iter_mut()
+                    .zip(&numbers.values)
+                    .for_each(|(place, value)| *place = value.to_le_bytes());
+                to.write_all(&bytes)
             }
         }
     }

@@ -34,6 +34,8 @@ struct Scale {
     own: Vec<u32>,
     members: usize,
     send: Vec<(u32, SocketAddr)>,
+    /// The connections to those who shall have something.
+    peers: BTreeMap<SocketAddr, Peer>,
     /// When the clock was reached.
     reached: Option<Instant>,
 }
@@ -153,8 +155,16 @@ impl Server {
     /// Does as a message says; the answer is whether it is let go.
     fn hear(&mut self, peer: Peer, message: Message) -> Result<bool, ServerError> {
         match (message, peer == self.coordinator) {
-            (Message::Scale { clock, own, members, send }, true) => {
-                self.scale = Some(Scale { clock, own, members, send, reached: None });
+            (Message::Scale { clock, own: blocks, members, send }, true) => {
+                let mut peers = BTreeMap::new();
+                for (_, to) in &send {
+                    if !peers.contains_key(to) {
+                        // Before the clock, while training goes on.
+                        let connected = self.hub.connect(&to.to_string());
+                        peers.insert(*to, connected.map_err(|error| own(error.to_string()))?.0);
+                    }
+                }
+                self.scale = Some(Scale { clock, own: blocks, members, send, peers, reached: None });
                 self.migrate()?;
             }
             (Message::Fetch { version }, true) => {
@@ -273,8 +283,8 @@ impl Server {
         }
         if scale.reached.is_none() {
             scale.reached = Some(Instant::now());
-            let send = std::mem::take(&mut scale.send);
-            self.give(clock, &send)?;
+            let (send, peers) = (std::mem::take(&mut scale.send), std::mem::take(&mut scale.peers));
+            self.give(clock, &send, &peers)?;
         }
         self.held.append(&mut self.arrived);
         let scale = self.scale.as_ref().expect("it is under way");
@@ -291,16 +301,20 @@ impl Server {
     }
 
     /// Sends blocks to those who shall have them.
-    fn give(&mut self, clock: u64, send: &[(u32, SocketAddr)]) -> Result<(), ServerError> {
-        let mut frames: BTreeMap<SocketAddr, Vec<Frame>> = BTreeMap::new();
+    fn give(
+        &mut self,
+        clock: u64,
+        send: &[(u32, SocketAddr)],
+        peers: &BTreeMap<SocketAddr, Peer>,
+    ) -> Result<(), ServerError> {
+        let mut frames: BTreeMap<Peer, Vec<Frame>> = BTreeMap::new();
         for (number, to) in send {
             let block = self.held.remove(number);
             let block =
                 block.ok_or_else(|| own(format!("block {number} shall move and is not held here")))?;
-            frames.entry(*to).or_default().push(whole(clock, *number, &block));
+            frames.entry(peers[to]).or_default().push(whole(clock, *number, &block));
         }
-        for (to, frames) in frames {
-            let (peer, _) = self.hub.connect(&to.to_string()).map_err(|error| own(error.to_string()))?;
+        for (peer, frames) in frames {
             self.hub.send(peer, &frames);
             self.hub.leave(peer);
         }
