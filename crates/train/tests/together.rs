@@ -346,7 +346,7 @@ fn come_and_go(which: (&'static str, &'static str, &'static str), updates: u64) 
         Notice::Missing { workers: 8, servers: 0 } => waits += 1,
         _ => {}
     };
-    let stops = Stops { iterations: 1_000_000, ..STOPS };
+    let stops = Stops { iterations: 3000, ..STOPS };
     let order = Order { workers: 2, servers: 1 };
     let outcome = job.coordinate(order, &stops, 7, &mut report, &mut notice).unwrap();
     assert_eq!(waits, 1, "an order that waits is told once");
@@ -407,7 +407,7 @@ fn who_cannot_take_part_is_told_why() {
     let told = work(&mut begin(ALL[0], 9), &joining(job.place.path()), &AtomicBool::new(false)).unwrap_err();
     assert!(told.to_string().contains("logistic cannot train with parameter servers"), "{told}");
     let mut report = Report::to("nowhere", Box::new(std::io::sink()));
-    let stops = Stops { iterations: 1_000_000, ..STOPS };
+    let stops = Stops { iterations: 3000, ..STOPS };
     let mut refused = false;
     let mut notice = |notice, asked: &AtomicBool| match notice {
         Notice::Refused { .. } => refused = true,
