@@ -257,6 +257,7 @@ fn a_job_at_work_is_scaled_by_its_control_file_and_no_loss_is_another() {
     });
     until("the released end", || {
         let over = |member: &mut Member| usize::from(member.child.try_wait().unwrap().is_some());
+        assert!(job.coordinator.child.try_wait().unwrap().is_none(), "{}", job.coordinator.said());
         job.members().map(over).sum::<usize>() == 3
     });
     // A signal to a worker ends the job after the iteration, with its state.

@@ -413,7 +413,6 @@ impl Engine for Coordinator<'_> {
         let version = training.iteration() * self.rule.updates();
         self.end = version + self.rule.updates();
         self.measure = None;
-        self.owing.clear();
         self.look(training, notice)?;
         self.grant(version);
         while self.scaling.is_some() || !self.measure.as_ref().is_some_and(Merge::is_whole) {
@@ -427,6 +426,7 @@ impl Engine for Coordinator<'_> {
         let ahead = 4.0 * self.round_trip.as_secs_f64() / pace;
         self.ahead = 2 + ahead.min(MOST_AHEAD) as u64;
         let sums = self.measure.take().expect("it is whole").total();
+        self.owing.clear();
         training.measured(&sums)
     }
 
