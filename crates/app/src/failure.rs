@@ -134,7 +134,11 @@ impl Failure {
             | Self::Listen { .. } => 1,
             Self::Daemon(DaemonError::Folder { .. } | DaemonError::Taken { .. } | DaemonError::Store(_)) => 1,
             Self::Train(
-                TrainError::File { .. } | TrainError::Diverged { .. } | TrainError::Threads { .. },
+                TrainError::File { .. }
+                | TrainError::Diverged { .. }
+                | TrainError::Threads { .. }
+                | TrainError::Network { .. }
+                | TrainError::Lost { .. },
             ) => 1,
             Self::Client(error) => error.exit_code(),
             Self::Replay(error) => error.exit_code(),
@@ -146,7 +150,8 @@ impl Failure {
     /// Whether the reader of the output went away, which is no failure of ours.
     pub(crate) fn is_broken_pipe(&self) -> bool {
         let mut cause: Option<&(dyn std::error::Error + 'static)> =
-            matches!(self, Self::Output(_) | Self::Write(_) | Self::Train(_)).then_some(self);
+            matches!(self, Self::Output(_) | Self::Write(_) | Self::Train(TrainError::File { .. }))
+                .then_some(self);
         while let Some(error) = cause {
             let io = error.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
             let csv = error.downcast_ref::<csv::Error>().and_then(|error| match error.kind() {

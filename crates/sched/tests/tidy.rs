@@ -86,9 +86,16 @@ fn sources(folder: &Path, found: &mut Vec<Source>) {
 /// The sources of the libraries, tests included.
 fn all() -> Vec<Source> {
     let mut found = Vec::new();
-    for part in
-        ["sched/src", "sched/tests", "sim/src", "sim/tests", "sim/benches", "train/src", "train/tests"]
-    {
+    for part in [
+        "sched/src",
+        "sched/tests",
+        "sim/src",
+        "sim/tests",
+        "sim/benches",
+        "train/src",
+        "train/tests",
+        "train/benches",
+    ] {
         sources(&crates().join(part), &mut found);
     }
     assert!(found.len() > 60, "the sources are where this test looks");

@@ -4,6 +4,7 @@ use crate::data::{Data, Needs};
 use crate::error::TrainError;
 use crate::parameters::{Parameter, Values};
 use crate::pool::Pool;
+use crate::served::Served;
 use crate::tensors::{StateError, Tensors};
 
 /// What an iteration came to.
@@ -21,7 +22,12 @@ pub struct Measured {
 /// that is restored goes on exactly as if it had never stopped.
 pub trait Algorithm: Send {
     /// One iteration over all data.
-    fn iterate(&mut self, data: &Data, pool: &Pool) -> Measured;
+    fn iterate(&mut self, data: &Data, pool: &Pool) -> Result<Measured, TrainError>;
+
+    /// The same, if its parameters may lie on servers.
+    fn served(&mut self) -> Option<&mut dyn Served> {
+        None
+    }
 
     /// All state.
     fn tensors(&self) -> Tensors;

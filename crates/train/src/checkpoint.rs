@@ -30,6 +30,19 @@ pub struct Identity {
     pub data: String,
 }
 
+impl Identity {
+    /// What differs from another program, if anything does.
+    pub(crate) fn differs(&self, other: &Self, whose: &str) -> Option<String> {
+        let differs = |what: &str, own: &str, other: &str| {
+            (own != other).then(|| format!("its {what} is `{own}`, and that of {whose} is `{other}`"))
+        };
+        differs("algorithm", &self.algorithm, &other.algorithm)
+            .or_else(|| differs("list of parameters", &self.parameters, &other.parameters))
+            .or_else(|| differs("seed", &self.seed.to_string(), &other.seed.to_string()))
+            .or_else(|| differs("digest of the data", &self.data, &other.data))
+    }
+}
+
 /// How far training came.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Progress {
@@ -78,7 +91,8 @@ impl Checkpoint {
         write().map_err(|source| TrainError::File { act: "write", path: path.to_owned(), source })
     }
 
-    fn bytes(&self) -> Vec<u8> {
+    /// What is written.
+    pub(crate) fn bytes(&self) -> Vec<u8> {
         let raw: Vec<(&str, &[usize], Vec<u8>)> = self
             .state
             .iter()
@@ -108,7 +122,7 @@ impl Checkpoint {
         Self::parse(&bytes).map_err(broken)
     }
 
-    fn parse(bytes: &[u8]) -> Result<Self, String> {
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, String> {
         let broken =
             |error| format!("it is no whole safetensors file ({error}); begin anew, or take an older one");
         let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(broken)?;
@@ -131,16 +145,8 @@ impl Checkpoint {
 
     /// What differs from a program that wants to go on from here, if anything does.
     pub(crate) fn strange_to(&self, program: &Identity) -> Option<String> {
-        let own = &self.identity;
-        let differs = |what: &str, own: &str, other: &str| {
-            (own != other).then(|| {
-                format!("its {what} is `{own}`, and this run's is `{other}`; say the same as then, or take another --checkpoint")
-            })
-        };
-        differs("algorithm", &own.algorithm, &program.algorithm)
-            .or_else(|| differs("list of parameters", &own.parameters, &program.parameters))
-            .or_else(|| differs("seed", &own.seed.to_string(), &program.seed.to_string()))
-            .or_else(|| differs("digest of the data", &own.data, &program.data))
+        let differs = self.identity.differs(program, "this run")?;
+        Some(format!("{differs}; say the same as then, or take another --checkpoint"))
     }
 }
 

@@ -62,8 +62,14 @@ impl Descent {
     }
 
     /// One step; the function gives value and gradient. The answer is the value that was reached.
-    pub(crate) fn step(&mut self, mut function: impl FnMut(&[f64]) -> (f64, Vec<f64>)) -> f64 {
-        let (value, gradient) = self.here.take().unwrap_or_else(|| function(&self.point));
+    pub(crate) fn step<E>(
+        &mut self,
+        mut function: impl FnMut(&[f64]) -> Result<(f64, Vec<f64>), E>,
+    ) -> Result<f64, E> {
+        let (value, gradient) = match self.here.take() {
+            Some(known) => known,
+            None => function(&self.point)?,
+        };
         let mut direction = self.direction(&gradient);
         let mut slope = dot(&direction, &gradient);
         if slope >= 0.0 {
@@ -75,17 +81,17 @@ impl Descent {
         let mut step = self.first_step(&gradient);
         for _ in 0..MOST_HALVINGS {
             let point: Vec<f64> = self.point.iter().zip(&direction).map(|(x, d)| x + step * d).collect();
-            let (reached, slopes) = function(&point);
+            let (reached, slopes) = function(&point)?;
             if reached <= value + ENOUGH * step * slope {
                 let next = Known { point, value: reached, gradient: slopes };
                 self.go(next, &gradient, step);
-                return reached;
+                return Ok(reached);
             }
             step /= 2.0;
         }
         self.pairs.clear();
         self.here = Some((value, gradient));
-        value
+        Ok(value)
     }
 
     fn go(&mut self, next: Known, gradient: &[f64], step: f64) {
@@ -181,12 +187,14 @@ fn minus(a: &[f64], b: &[f64]) -> Vec<f64> {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+
     use super::*;
 
     /// (x - 1)^2 + 50 (y + 2)^2.
-    fn bowl(x: &[f64]) -> (f64, Vec<f64>) {
+    fn bowl(x: &[f64]) -> Result<(f64, Vec<f64>), Infallible> {
         let (a, b) = (x[0] - 1.0, x[1] + 2.0);
-        (a * a + 50.0 * b * b, vec![2.0 * a, 100.0 * b])
+        Ok((a * a + 50.0 * b * b, vec![2.0 * a, 100.0 * b]))
     }
 
     #[test]
@@ -195,7 +203,7 @@ mod tests {
             let mut descent = Descent::new(method, vec![5.0, 5.0]);
             let mut before = f64::INFINITY;
             for _ in 0..steps {
-                let value = descent.step(bowl);
+                let Ok(value) = descent.step(bowl);
                 assert!(value <= before, "{method:?}");
                 before = value;
             }
@@ -209,7 +217,7 @@ mod tests {
     #[test]
     fn at_the_minimum_nothing_moves() {
         let mut descent = Descent::new(Method::Lbfgs, vec![1.0, -2.0]);
-        assert_eq!(descent.step(bowl), 0.0);
+        assert_eq!(descent.step(bowl), Ok(0.0));
         assert_eq!(descent.point, [1.0, -2.0]);
     }
 }

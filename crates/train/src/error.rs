@@ -107,6 +107,44 @@ pub enum TrainError {
         /// The loss.
         loss: f64,
     },
+    /// What stands in the environment makes no sense.
+    #[error("the environment variable {name} is `{value}`; {wanted}")]
+    Environment {
+        /// The variable.
+        name: &'static str,
+        /// What stands in it, or nothing.
+        value: String,
+        /// What should stand there.
+        wanted: &'static str,
+    },
+    /// The network refuses.
+    #[error("cannot {act} {address}; is the address right, and is the other side at work?")]
+    Network {
+        /// What was to be done.
+        act: &'static str,
+        /// The address as it was given.
+        address: String,
+        /// The cause.
+        source: std::io::Error,
+    },
+    /// Another process of the job is gone, or cannot be worked with.
+    #[error(
+        "the job ends without {who}: {reason}; start it again with --resume to go on from its checkpoint"
+    )]
+    Lost {
+        /// Who.
+        who: String,
+        /// Why.
+        reason: String,
+    },
+    /// A way to train that this algorithm does not have.
+    #[error(
+        "{algorithm} cannot train with parameter servers: its steps need sums over all parameters; take `--role peer`, or `mlp`"
+    )]
+    NotServed {
+        /// The algorithm.
+        algorithm: String,
+    },
     /// The threads cannot be started.
     #[error("cannot start {threads} threads; try fewer")]
     Threads {

@@ -7,6 +7,7 @@ use std::ops::Range;
 use crate::algorithm::Measured;
 use crate::data::Table;
 use crate::descent::{add, dot};
+use crate::error::TrainError;
 use crate::pool::{Pool, Shards};
 
 /// Loss and slope at a margin `y f(x)`.
@@ -53,17 +54,22 @@ impl Objective {
     }
 
     /// All rows together.
-    pub(crate) fn evaluate(&self, weights: &[f64], table: &Table, pool: &Pool) -> Evaluated {
+    pub(crate) fn evaluate(
+        &self,
+        weights: &[f64],
+        table: &Table,
+        pool: &Pool,
+    ) -> Result<Evaluated, TrainError> {
         let rows = table.rows() as f64;
         let width = weights.len();
         let part = |rows: Range<usize>, sums: &mut [f64]| self.part(weights, table, rows, sums);
-        let mut sums = pool.sum(Shards::of(table.rows()), width + 2, part);
+        let mut sums = pool.sum(Shards::of(table.rows()), width + 2, part)?;
         sums.iter_mut().for_each(|sum| *sum /= rows);
         let slopes = &weights[..table.columns];
         let loss = sums[width] + 0.5 * self.l2 * dot(slopes, slopes);
         let accuracy = Some(sums[width + 1]);
         sums.truncate(width);
         add(&mut sums[..table.columns], self.l2, slopes);
-        Evaluated { measured: Measured { loss, accuracy }, gradient: sums }
+        Ok(Evaluated { measured: Measured { loss, accuracy }, gradient: sums })
     }
 }

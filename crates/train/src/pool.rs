@@ -1,10 +1,13 @@
-//! Threads, and sums over fixed shards of rows that come out the same on any number of them.
+//! Threads, and sums over fixed shards of rows that come out the same on any number of them, and of processes.
 
 use std::ops::Range;
+use std::sync::{Mutex, MutexGuard};
 
 use rayon::prelude::*;
 
 use crate::error::TrainError;
+use crate::merge::{Merge, Piece, share};
+use crate::ring::Ring;
 
 /// The most shards that rows are cut into, and so the most threads that help.
 pub const SHARDS: usize = 64;
@@ -46,6 +49,13 @@ pub struct Pool {
     /// None with a single thread, which then is the caller's.
     workers: Option<rayon::ThreadPool>,
     threads: usize,
+    /// The other processes that sum with this one.
+    ring: Option<Mutex<Ring>>,
+}
+
+/// No panic happens while it is held that would not end the program.
+fn hold(ring: &Mutex<Ring>) -> MutexGuard<'_, Ring> {
+    ring.lock().expect("nobody panicked while holding it")
 }
 
 impl Pool {
@@ -54,7 +64,8 @@ impl Pool {
         let threads = threads.max(1);
         let build = || rayon::ThreadPoolBuilder::new().num_threads(threads).build();
         let workers = (threads > 1).then(build).transpose();
-        Ok(Self { workers: workers.map_err(|source| TrainError::Threads { threads, source })?, threads })
+        let workers = workers.map_err(|source| TrainError::Threads { threads, source })?;
+        Ok(Self { workers, threads, ring: None })
     }
 
     /// How many threads there are.
@@ -65,33 +76,71 @@ impl Pool {
     /// Changes the number of threads.
     pub fn resize(&mut self, threads: usize) -> Result<(), TrainError> {
         if threads.max(1) != self.threads {
-            *self = Self::new(threads)?;
+            *self = Self { ring: self.ring.take(), ..Self::new(threads)? };
         }
         Ok(())
     }
 
-    /// The sum of what the shards contribute: `part` adds the contribution of some rows to zeros. Contributions are added up in
-    /// the order of the shards, so rounding does not depend on who was faster.
+    /// Takes part in a ring of processes from now on: each sums a part of the shards, and all learn the sum.
+    pub(crate) fn join(&mut self, ring: Ring) {
+        self.ring = Some(Mutex::new(ring));
+    }
+
+    /// How many processes sum together, if not this one alone.
+    pub(crate) fn processes(&self) -> Option<usize> {
+        self.ring.as_ref().map(|ring| hold(ring).size())
+    }
+
+    /// Whether any of the processes says yes.
+    pub(crate) fn any(&self, yes: bool) -> Result<bool, TrainError> {
+        let Some(ring) = &self.ring else { return Ok(yes) };
+        let mut ring = hold(ring);
+        let mut own = Merge::of(ring.size());
+        let piece = Piece { first: ring.rank(), level: 0, values: vec![f64::from(yes)] };
+        own.insert(piece).expect("each rank has a place");
+        Ok(ring.all_reduce(own, 1)?[0] > 0.0)
+    }
+
+    /// The sum of what the shards contribute: `part` adds the contribution of some rows to zeros. Contributions are added along
+    /// a fixed tree, so rounding depends neither on who was faster nor on how many share the work. That another process is
+    /// gone is the only error.
     pub fn sum(
         &self,
         shards: Shards,
         width: usize,
         part: impl Fn(Range<usize>, &mut [f64]) + Sync,
-    ) -> Vec<f64> {
-        let mut total = vec![0.0; width];
-        // Only so many parts are held at a time as keep all threads busy: with wide sums they are what takes memory.
-        let held = shards.count().min(2 * self.threads);
-        let mut parts = vec![0.0; held * width.max(1)];
-        for first in (0..shards.count()).step_by(held) {
-            let last = (first + held).min(shards.count());
-            parts.fill(0.0);
-            let used = &mut parts[..(last - first) * width.max(1)];
-            self.chunks(used, width.max(1), |i, into| part(shards.rows(first + i), into));
-            for part in used.chunks(width.max(1)) {
-                total.iter_mut().zip(part).for_each(|(total, part)| *total += part);
+    ) -> Result<Vec<f64>, TrainError> {
+        let part = |shard: usize, sums: &mut [f64]| part(shards.rows(shard), sums);
+        match &self.ring {
+            None => Ok(self.merged(shards.count(), 0..shards.count(), width, part).total()),
+            Some(ring) => {
+                let mut ring = hold(ring);
+                let own = share(shards.count(), ring.rank(), ring.size());
+                ring.all_reduce(self.merged(shards.count(), own, width, part), width)
             }
         }
-        total
+    }
+
+    /// The merged contributions of some of `count` shards.
+    pub(crate) fn merged(
+        &self,
+        count: usize,
+        own: Range<usize>,
+        width: usize,
+        part: impl Fn(usize, &mut [f64]) + Sync,
+    ) -> Merge {
+        let mut merge = Merge::of(count);
+        // Only so many parts are held at a time as keep all threads busy: with wide sums they are what takes memory.
+        let held = 2 * self.threads;
+        for first in own.clone().step_by(held) {
+            let last = (first + held).min(own.end);
+            let mut parts: Vec<Vec<f64>> = (first..last).map(|_| vec![0.0; width]).collect();
+            self.chunks(&mut parts, 1, |i, parts| part(first + i, &mut parts[0]));
+            for (i, values) in parts.into_iter().enumerate() {
+                merge.insert(Piece { first: first + i, level: 0, values }).expect("each shard comes once");
+            }
+        }
+        merge
     }
 
     /// Fills chunks of a slice, each by its number. The last may be shorter.
@@ -129,7 +178,7 @@ mod tests {
                     out[1] -= value(row).sqrt();
                 }
             };
-            Pool::new(threads).unwrap().sum(Shards::of(10_007), 2, part)
+            Pool::new(threads).unwrap().sum(Shards::of(10_007), 2, part).unwrap()
         };
         let one = sum(1);
         assert!((one[0] - (0..10_007).map(value).sum::<f64>()).abs() < 1e-9);

@@ -1,18 +1,23 @@
 //! A training program from beginning to end: iterations, reports, checkpoints, a number of threads that may change, and when to stop.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use serde::Serialize;
 
-use crate::algorithm::{Algorithm, Entry};
+use crate::algorithm::{Algorithm, Entry, Measured};
 use crate::checkpoint::{Checkpoint, Identity, Progress};
 use crate::data::Data;
 use crate::error::TrainError;
+use crate::merge::Merge;
+use crate::momentum::Momentum;
 use crate::parameters::Values;
 use crate::pool::Pool;
 use crate::report::{Line, Report};
+use crate::ring::{self, Meeting};
+use crate::served::{Scaled, Served, Share, State};
 
 /// The most threads that a program takes.
 const MOST_THREADS: usize = 1024;
@@ -63,7 +68,7 @@ pub enum Ended {
 }
 
 /// What is told while a program runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Notice {
     /// From this iteration on there is another number of threads.
     Resized {
@@ -85,6 +90,39 @@ pub enum Notice {
     Saved {
         /// After this iteration.
         iteration: u64,
+    },
+    /// Others may join here.
+    Listening {
+        /// The address with its port.
+        address: SocketAddr,
+    },
+    /// A worker or a server has joined, and stands by until it is wanted.
+    Joined {
+        /// Which one.
+        who: String,
+    },
+    /// The control file does not say how many workers and servers there shall be; the numbers stay.
+    NoOrder {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        reason: String,
+    },
+    /// An order cannot be carried out before others join.
+    Missing {
+        /// How many workers.
+        workers: usize,
+        /// How many servers.
+        servers: usize,
+    },
+    /// Workers or servers came or went.
+    Scaled(Scaled),
+    /// Somebody would have joined.
+    Refused {
+        /// Which process of its machine.
+        process: u32,
+        /// Why it may not.
+        reason: String,
     },
 }
 
@@ -110,6 +148,15 @@ pub struct Outcome {
     pub seconds: f64,
     /// On how many threads the last one ran.
     pub threads: usize,
+    /// How many processes trained together at the end, if there were others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workers: Option<usize>,
+    /// On how many servers the parameters lay at the end, if on any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub servers: Option<usize>,
+    /// The changes of workers and servers.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub scaled: Vec<Scaled>,
 }
 
 impl Training {
@@ -135,7 +182,10 @@ impl Training {
 
     /// Goes back to a checkpoint of the same program.
     pub fn resume(&mut self, path: &Path) -> Result<(), TrainError> {
-        let checkpoint = Checkpoint::read(path)?;
+        self.go_back(&Checkpoint::read(path)?, path)
+    }
+
+    fn go_back(&mut self, checkpoint: &Checkpoint, path: &Path) -> Result<(), TrainError> {
         if let Some(reason) = checkpoint.strange_to(&self.identity) {
             return Err(TrainError::Resume { path: path.to_owned(), reason });
         }
@@ -143,6 +193,62 @@ impl Training {
         restored.map_err(|source| TrainError::State { path: path.to_owned(), source })?;
         self.progress = checkpoint.progress;
         Ok(())
+    }
+
+    /// Trains together with other processes from now on. Rank 0 tells the others the state to go on from.
+    pub fn join(&mut self, meeting: &Meeting) -> Result<(), TrainError> {
+        let first = meeting.place.rank == 0;
+        let state = if first && self.iteration() > 0 { self.checkpoint().bytes() } else { Vec::new() };
+        let (ring, state) = ring::meet(meeting, &self.identity, state)?;
+        if !first && !state.is_empty() {
+            let path = Path::new("the state of rank 0");
+            let broken = |reason| TrainError::Resume { path: path.to_owned(), reason };
+            self.go_back(&Checkpoint::parse(&state).map_err(broken)?, path)?;
+        }
+        self.pool.join(ring);
+        Ok(())
+    }
+
+    /// Whose it is.
+    pub(crate) fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    fn on_servers(&mut self) -> Result<&mut dyn Served, TrainError> {
+        let algorithm = &self.identity.algorithm;
+        self.algorithm.served().ok_or_else(|| TrainError::NotServed { algorithm: algorithm.clone() })
+    }
+
+    /// The rule of its updates and how many numbers it has, if these may lie on servers.
+    pub(crate) fn served(&mut self) -> Result<(Momentum, usize), TrainError> {
+        let served = self.on_servers()?;
+        Ok((served.rule(), served.state().weights.len()))
+    }
+
+    /// What lies on servers.
+    pub(crate) fn state(&mut self) -> Result<State<'_>, TrainError> {
+        Ok(self.on_servers()?.state())
+    }
+
+    /// What the sums over all shards say.
+    pub(crate) fn measured(&mut self, sums: &[f64]) -> Result<Measured, TrainError> {
+        Ok(self.on_servers()?.measured(sums))
+    }
+
+    /// A share of the gradient of an update.
+    pub(crate) fn gradient(&mut self, update: u64, share: Share) -> Result<Merge, TrainError> {
+        let algorithm = &self.identity.algorithm;
+        let served = self.algorithm.served();
+        let served = served.ok_or_else(|| TrainError::NotServed { algorithm: algorithm.clone() })?;
+        Ok(served.gradient(update, &self.data, &self.pool, share))
+    }
+
+    /// A share of what is measured.
+    pub(crate) fn losses(&mut self, share: Share) -> Result<Merge, TrainError> {
+        let algorithm = &self.identity.algorithm;
+        let served = self.algorithm.served();
+        let served = served.ok_or_else(|| TrainError::NotServed { algorithm: algorithm.clone() })?;
+        Ok(served.losses(&self.data, &self.pool, share))
     }
 
     /// Iterations that are done.
@@ -167,8 +273,12 @@ impl Training {
     /// One iteration.
     pub fn iterate(&mut self, stops: &Stops) -> Result<Line, TrainError> {
         let began = Instant::now();
-        let measured = self.algorithm.iterate(&self.data, &self.pool);
-        let seconds = began.elapsed().as_secs_f64();
+        let measured = self.algorithm.iterate(&self.data, &self.pool)?;
+        self.count(measured, began.elapsed().as_secs_f64(), stops)
+    }
+
+    /// Counts an iteration that was made.
+    fn count(&mut self, measured: Measured, seconds: f64, stops: &Stops) -> Result<Line, TrainError> {
         let iteration = self.progress.iteration + 1;
         if !measured.loss.is_finite() {
             return Err(TrainError::Diverged { iteration, loss: measured.loss });
@@ -180,11 +290,12 @@ impl Training {
         let first = self.progress.first.or(Some(measured.loss));
         self.progress = Progress { iteration, first, loss: Some(measured.loss), calm };
         let (loss, accuracy) = (measured.loss, measured.accuracy);
-        Ok(Line { iteration, loss, accuracy, seconds, threads: self.pool.threads() })
+        let threads = self.pool.threads();
+        Ok(Line { iteration, loss, accuracy, seconds, threads, workers: None, servers: None })
     }
 
     /// Why it should stop here, if it should.
-    fn ended(&self, stops: &Stops) -> Option<Ended> {
+    pub(crate) fn ended(&self, stops: &Stops) -> Option<Ended> {
         let low = |loss: f64| stops.loss.is_some_and(|enough| loss <= enough);
         if self.progress.loss.is_some_and(low) {
             Some(Ended::Loss)
@@ -214,8 +325,71 @@ impl Training {
     }
 }
 
+/// Who makes iterations.
+pub(crate) trait Engine {
+    /// Makes one.
+    fn iterate(
+        &mut self,
+        training: &mut Training,
+        notice: &mut dyn FnMut(Notice),
+    ) -> Result<Measured, TrainError>;
+
+    /// Whether to end here, given whether this process was asked to.
+    fn asked(&mut self, training: &Training, asked: bool) -> Result<bool, TrainError>;
+
+    /// Brings all state together, to be written.
+    fn collect(&mut self, training: &mut Training, notice: &mut dyn FnMut(Notice)) -> Result<(), TrainError>;
+
+    /// Says who made an iteration.
+    fn sign(&self, training: &Training, line: &mut Line);
+}
+
+/// Iterations by this process, alone or with others in a ring.
+struct Own<'a> {
+    control: Option<&'a Path>,
+}
+
+impl Engine for Own<'_> {
+    fn iterate(
+        &mut self,
+        training: &mut Training,
+        notice: &mut dyn FnMut(Notice),
+    ) -> Result<Measured, TrainError> {
+        if let Some(control) = self.control {
+            training.obey(control, notice)?;
+        }
+        training.algorithm.iterate(&training.data, &training.pool)
+    }
+
+    fn asked(&mut self, training: &Training, asked: bool) -> Result<bool, TrainError> {
+        training.pool.any(asked)
+    }
+
+    fn collect(&mut self, _: &mut Training, _: &mut dyn FnMut(Notice)) -> Result<(), TrainError> {
+        Ok(())
+    }
+
+    fn sign(&self, training: &Training, line: &mut Line) {
+        line.workers = training.pool.processes();
+    }
+}
+
 /// Iterates until it is time to stop, or until `asked` is set; then the iteration under way is ended and state is written.
 pub fn run(
+    training: &mut Training,
+    stops: &Stops,
+    files: &Files,
+    report: &mut Report,
+    asked: &AtomicBool,
+    notice: &mut dyn FnMut(Notice),
+) -> Result<Outcome, TrainError> {
+    let mut engine = Own { control: files.control.as_deref() };
+    run_by(&mut engine, training, stops, files, report, asked, notice)
+}
+
+/// The same, by whoever makes the iterations.
+pub(crate) fn run_by(
+    engine: &mut dyn Engine,
     training: &mut Training,
     stops: &Stops,
     files: &Files,
@@ -226,49 +400,55 @@ pub fn run(
     let begun = training.iteration();
     let (mut seconds, mut accuracy) = (0.0, None);
     let mut saved = begun;
+    let save = |engine: &mut dyn Engine, training: &mut Training, notice: &mut dyn FnMut(Notice)| {
+        let Some((path, _)) = &files.checkpoint else { return Ok(()) };
+        engine.collect(training, notice)?;
+        training.checkpoint().write(path)
+    };
     let ended = loop {
         if let Some(ended) = training.ended(stops) {
             break ended;
         }
-        if asked.load(Ordering::SeqCst) {
+        if engine.asked(training, asked.load(Ordering::SeqCst))? {
             break Ended::Asked;
         }
-        if let Some(control) = &files.control {
-            training.obey(control, notice)?;
-        }
-        let line = training.iterate(stops)?;
+        let began = Instant::now();
+        let measured = engine.iterate(training, notice)?;
+        let mut line = training.count(measured, began.elapsed().as_secs_f64(), stops)?;
+        engine.sign(training, &mut line);
         if let Err(error) = report.write(&line) {
             // That nobody can be told is no reason to lose what was done.
-            if let Some((path, _)) = &files.checkpoint {
-                training.checkpoint().write(path)?;
-            }
+            save(engine, training, notice)?;
             return Err(error);
         }
         seconds += line.seconds;
         accuracy = line.accuracy;
-        if let Some((path, every)) = &files.checkpoint
-            && training.iteration().is_multiple_of(*every)
-        {
-            training.checkpoint().write(path)?;
+        if files.checkpoint.as_ref().is_some_and(|(_, every)| training.iteration().is_multiple_of(*every)) {
+            save(engine, training, notice)?;
             saved = training.iteration();
             notice(Notice::Saved { iteration: saved });
         }
     };
-    if let Some((path, _)) = &files.checkpoint
-        && (saved != training.iteration() || saved == 0)
-    {
-        training.checkpoint().write(path)?;
+    if files.checkpoint.is_some() && (saved != training.iteration() || saved == 0) {
+        save(engine, training, notice)?;
         notice(Notice::Saved { iteration: training.iteration() });
     }
+    let (threads, loss) = (training.pool.threads(), training.progress.loss);
+    let (iteration, workers, servers) = (training.iteration(), None, None);
+    let mut last = Line { iteration, loss: 0.0, accuracy, seconds, threads, workers, servers };
+    engine.sign(training, &mut last);
     Ok(Outcome {
         identity: training.identity.clone(),
         ended,
-        iterations: training.iteration(),
-        iterations_here: training.iteration() - begun,
+        iterations: iteration,
+        iterations_here: iteration - begun,
         first_loss: training.progress.first,
-        loss: training.progress.loss,
+        loss,
         accuracy,
         seconds,
-        threads: training.pool.threads(),
+        threads,
+        workers: last.workers,
+        servers: last.servers,
+        scaled: Vec::new(),
     })
 }

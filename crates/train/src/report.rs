@@ -23,6 +23,12 @@ pub struct Line {
     pub seconds: f64,
     /// On how many threads.
     pub threads: usize,
+    /// By how many processes, if there are others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workers: Option<usize>,
+    /// On how many servers the parameters lie, if on any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub servers: Option<usize>,
 }
 
 /// Where lines go.

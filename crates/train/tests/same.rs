@@ -119,7 +119,7 @@ fn what_is_no_checkpoint_of_this_run_is_refused_with_the_reason() {
     training.iterate(&STOPS).unwrap();
     let whole = training.checkpoint();
     whole.write(&path).unwrap();
-    assert!(told(ALL[2]).contains("its algorithm is `logistic`, and this run's is `svm`"));
+    assert!(told(ALL[2]).contains("its algorithm is `logistic`, and that of this run is `svm`"));
     assert!(told(ALL[1]).contains("list of parameters"));
     assert!(told(("logistic", "method=gradient", "rows=2999")).contains("digest of the data"));
     let bytes = std::fs::read(&path).unwrap();

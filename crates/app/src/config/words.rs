@@ -11,6 +11,21 @@ use trainyard_sim::trace::Declaring;
 /// An argument that is not understood.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub(crate) enum ArgumentError {
+    /// A worker or a server that is not told of a coordinator.
+    #[error(
+        "a worker or a server needs --join with the coordinator's HOST:PORT, or the file named by its --address"
+    )]
+    NobodyToJoin,
+    /// An argument that says nothing to a role.
+    #[error("{argument} says nothing to a {role}; give it to a {roles}")]
+    NotForRole {
+        /// The argument.
+        argument: &'static str,
+        /// The role that was given.
+        role: String,
+        /// Whom it is for.
+        roles: String,
+    },
     /// No length of time.
     #[error("`{value}` is no length of time; write a number with a unit, such as 90s, 15m, 2h or 1.5d")]
     Span {

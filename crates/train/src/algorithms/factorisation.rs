@@ -154,15 +154,16 @@ impl Factorisation {
         self.l2 * (side(&self.user_begins, &self.users) + side(&self.item_begins, &self.items))
     }
 
-    fn measure(&self, ratings: &Ratings, pool: &Pool) -> Measured {
+    fn measure(&self, ratings: &Ratings, pool: &Pool) -> Result<Measured, TrainError> {
         let part = |some: Range<usize>, sums: &mut [f64]| sums[0] += self.errors(&ratings.entries[some]);
-        let errors = pool.sum(Shards::of(ratings.entries.len()), 1, part)[0];
-        Measured { loss: (errors + self.penalty()) / ratings.entries.len() as f64, accuracy: None }
+        let errors = pool.sum(Shards::of(ratings.entries.len()), 1, part)?[0];
+        let loss = (errors + self.penalty()) / ratings.entries.len() as f64;
+        Ok(Measured { loss, accuracy: None })
     }
 }
 
 impl Algorithm for Factorisation {
-    fn iterate(&mut self, data: &Data, pool: &Pool) -> Measured {
+    fn iterate(&mut self, data: &Data, pool: &Pool) -> Result<Measured, TrainError> {
         let ratings = data.ratings().expect("it was checked");
         let (rank, l2) = (self.rank, self.l2);
         let side = Side {

@@ -12,6 +12,7 @@ use rand_pcg::Pcg64;
 use crate::algorithm::{Algorithm, Entry, Measured};
 use crate::data::{Data, Needs, Table, bounded};
 use crate::descent::add;
+use crate::error::TrainError;
 use crate::parameters::Parameter;
 use crate::pool::{Pool, Shards};
 use crate::tensors::{StateError, Tensors};
@@ -96,18 +97,18 @@ impl KMeans {
 }
 
 impl Algorithm for KMeans {
-    fn iterate(&mut self, data: &Data, pool: &Pool) -> Measured {
+    fn iterate(&mut self, data: &Data, pool: &Pool) -> Result<Measured, TrainError> {
         let table = data.table().expect("it was checked");
         let stride = self.columns + 1;
         let part = |rows: Range<usize>, sums: &mut [f64]| self.part(table, rows, sums);
-        let sums = pool.sum(Shards::of(table.rows()), self.count * stride + 1, part);
+        let sums = pool.sum(Shards::of(table.rows()), self.count * stride + 1, part)?;
         for (centre, sum) in self.centres.chunks_exact_mut(self.columns).zip(sums.chunks_exact(stride)) {
             let members = sum[self.columns];
             if members > 0.0 {
                 centre.iter_mut().zip(sum).for_each(|(centre, sum)| *centre = sum / members);
             }
         }
-        Measured { loss: sums[self.count * stride] / table.rows() as f64, accuracy: None }
+        Ok(Measured { loss: sums[self.count * stride] / table.rows() as f64, accuracy: None })
     }
 
     fn tensors(&self) -> Tensors {

@@ -6,6 +6,7 @@
 use crate::algorithm::{Algorithm, Entry, Measured};
 use crate::data::{Data, Needs, Table};
 use crate::descent::{Descent, Method};
+use crate::error::TrainError;
 use crate::linear::Objective;
 use crate::parameters::Parameter;
 use crate::pool::Pool;
@@ -52,22 +53,22 @@ impl Smooth {
 }
 
 impl Algorithm for Smooth {
-    fn iterate(&mut self, data: &Data, pool: &Pool) -> Measured {
+    fn iterate(&mut self, data: &Data, pool: &Pool) -> Result<Measured, TrainError> {
         let table = data.table().expect("it was checked");
         let objective = self.objective;
         let mut accuracies = Vec::new();
-        let loss = self.descent.step(|weights| {
-            let evaluated = objective.evaluate(weights, table, pool);
+        let loss = self.descent.step::<TrainError>(|weights| {
+            let evaluated = objective.evaluate(weights, table, pool)?;
             accuracies.push((evaluated.measured.loss, evaluated.measured.accuracy));
-            (evaluated.measured.loss, evaluated.gradient)
-        });
+            Ok((evaluated.measured.loss, evaluated.gradient))
+        })?;
         // The step that was taken is the last that was tried, unless none was good enough.
         let last = accuracies.last().filter(|(tried, _)| *tried == loss);
         let accuracy = match last {
             Some((_, accuracy)) => *accuracy,
-            None => objective.evaluate(self.descent.point(), table, pool).measured.accuracy,
+            None => objective.evaluate(self.descent.point(), table, pool)?.measured.accuracy,
         };
-        Measured { loss, accuracy }
+        Ok(Measured { loss, accuracy })
     }
 
     fn tensors(&self) -> Tensors {
@@ -95,7 +96,7 @@ pub(super) mod tests {
         let objective = Objective::new(&table, margin, 0.3);
         let pool = Pool::new(1).unwrap();
         let at = [0.4, -0.9, 0.2, 0.1];
-        let evaluated = objective.evaluate(&at, &table, &pool);
+        let evaluated = objective.evaluate(&at, &table, &pool).unwrap();
         let told = evaluated.gradient;
         let right = evaluated.measured.accuracy.unwrap();
         assert!(right > 0.2 && right < 0.8, "both sides of the margin are seen: {right}");
@@ -103,7 +104,7 @@ pub(super) mod tests {
             let value = |by: f64| {
                 let mut moved = at;
                 moved[i] += by;
-                objective.evaluate(&moved, &table, &pool).measured.loss
+                objective.evaluate(&moved, &table, &pool).unwrap().measured.loss
             };
             let seen = (value(1e-6) - value(-1e-6)) / 2e-6;
             assert!((seen - told).abs() < 1e-7, "weight {i}: {told} against {seen}");

@@ -15,14 +15,15 @@ use crate::algorithm::{Algorithm, Entry, Measured};
 use crate::data::{Data, Needs, Table, bounded};
 use crate::descent::{add, dot};
 use crate::error::TrainError;
+use crate::merge::Merge;
+use crate::momentum::Momentum;
 use crate::parameters::{Parameter, Values};
 use crate::pool::{Pool, Shards};
+use crate::served::{MEASURED, Served, Share, State};
 use crate::tensors::{StateError, Tensors};
 
 /// The most classes.
 const MOST_CLASSES: usize = 1000;
-/// Rows of a batch that are worth a shard of their own.
-const LEAST_ROWS: usize = 16;
 
 /// See the file.
 pub(super) static ENTRY: Entry = Entry {
@@ -66,15 +67,14 @@ struct Net {
 
 struct Mlp {
     net: Net,
-    step: f64,
-    momentum: f64,
-    decay: f64,
-    batch: usize,
+    rule: Momentum,
     seed: u64,
     /// Layer by layer: a row of weights for each unit, then the intercepts.
     weights: Vec<f64>,
     velocity: Vec<f64>,
     passes: u64,
+    /// A pass, and the order of its rows.
+    order: Option<(u64, Vec<u32>)>,
 }
 
 fn begin(given: &Values, data: &Data, seed: u64, _: &Pool) -> Result<Box<dyn Algorithm>, TrainError> {
@@ -107,16 +107,21 @@ fn begin(given: &Values, data: &Data, seed: u64, _: &Pool) -> Result<Box<dyn Alg
         *weights.last_mut().expect("there is an output") =
             table.targets.iter().sum::<f64>() / table.rows() as f64;
     }
+    let batch = given.whole("batch");
     Ok(Box::new(Mlp {
         net: Net { task, widths, relu: given.word("activation") == "relu", classes },
-        step: given.real("step"),
-        momentum: given.real("momentum"),
-        decay: given.real("decay"),
-        batch: if given.whole("batch") == 0 { table.rows() } else { given.whole("batch").min(table.rows()) },
+        rule: Momentum {
+            step: given.real("step"),
+            momentum: given.real("momentum"),
+            decay: given.real("decay"),
+            batch: if batch == 0 { table.rows() } else { batch.min(table.rows()) },
+            rows: table.rows(),
+        },
         seed,
         velocity: vec![0.0; weights.len()],
         weights,
         passes: 0,
+        order: None,
     }))
 }
 
@@ -214,49 +219,59 @@ impl Net {
         }
     }
 
-    /// The mean loss of all rows.
-    fn measure(&self, weights: &[f64], table: &Table, pool: &Pool) -> Measured {
-        let part = |rows: Range<usize>, sums: &mut [f64]| {
-            let mut scratch = self.scratch();
-            for row in rows {
-                self.forward(weights, table.row(row), &mut scratch);
-                let (loss, right) = self.loss(table, row, &mut scratch);
-                sums[0] += loss;
-                sums[1] += f64::from(right);
-            }
-        };
-        let sums = pool.sum(Shards::of(table.rows()), 2, part);
-        let rows = table.rows() as f64;
+    /// What some rows contribute to what is measured: losses, and how many are classified rightly.
+    fn losses(&self, weights: &[f64], table: &Table, rows: Range<usize>, sums: &mut [f64]) {
+        let mut scratch = self.scratch();
+        for row in rows {
+            self.forward(weights, table.row(row), &mut scratch);
+            let (loss, right) = self.loss(table, row, &mut scratch);
+            sums[0] += loss;
+            sums[1] += f64::from(right);
+        }
+    }
+
+    /// The sums over all rows as means.
+    fn measured(&self, sums: &[f64], rows: usize) -> Measured {
+        let rows = rows as f64;
         Measured { loss: sums[0] / rows, accuracy: (self.task == Task::Classes).then(|| sums[1] / rows) }
     }
 }
 
 impl Mlp {
-    /// The order of the rows in a pass.
-    fn order(&self, rows: usize) -> Vec<u32> {
-        let mut order: Vec<u32> = (0..rows as u32).collect();
-        order.shuffle(&mut Pcg64::new(u128::from(self.seed), 2 * u128::from(self.passes) + 1));
-        order
+    /// Brings the rows into the order of a pass.
+    fn shuffle(&mut self, pass: u64) {
+        if self.order.as_ref().is_none_or(|(of, _)| *of != pass) {
+            let mut order: Vec<u32> = (0..self.rule.rows as u32).collect();
+            order.shuffle(&mut Pcg64::new(u128::from(self.seed), 2 * u128::from(pass) + 1));
+            self.order = Some((pass, order));
+        }
+    }
+
+    /// What a shard of an update contributes to its gradient, given the order of its pass.
+    fn part(&self, table: &Table, update: u64, rows: Range<usize>, sums: &mut [f64]) {
+        let (_, order) = self.order.as_ref().expect("it was shuffled");
+        self.net.gradient(&self.weights, table, &order[self.rule.rows(update)][rows], sums);
     }
 }
 
 impl Algorithm for Mlp {
-    fn iterate(&mut self, data: &Data, pool: &Pool) -> Measured {
+    fn iterate(&mut self, data: &Data, pool: &Pool) -> Result<Measured, TrainError> {
         let table = data.table().expect("it was checked");
-        let step = self.step / (1.0 + self.decay * self.passes as f64);
-        for batch in self.order(table.rows()).chunks(self.batch) {
-            let (net, weights) = (&self.net, &self.weights);
-            let part =
-                |rows: Range<usize>, sums: &mut [f64]| net.gradient(weights, table, &batch[rows], sums);
-            let gradient = pool.sum(Shards::at_least(batch.len(), LEAST_ROWS), weights.len(), part);
-            let times = step / batch.len() as f64;
-            for ((weight, velocity), slope) in self.weights.iter_mut().zip(&mut self.velocity).zip(gradient) {
-                *velocity = self.momentum * *velocity - times * slope;
-                *weight += *velocity;
-            }
+        let first = self.passes * self.rule.updates();
+        self.shuffle(self.passes);
+        for update in first..first + self.rule.updates() {
+            let part = |rows: Range<usize>, sums: &mut [f64]| self.part(table, update, rows, sums);
+            let gradient = pool.sum(self.rule.shards(update), self.weights.len(), part)?;
+            self.rule.apply(update, &mut self.weights, &mut self.velocity, &gradient);
         }
         self.passes += 1;
-        self.net.measure(&self.weights, table, pool)
+        let losses = |rows: Range<usize>, sums: &mut [f64]| self.net.losses(&self.weights, table, rows, sums);
+        let sums = pool.sum(Shards::of(table.rows()), MEASURED, losses)?;
+        Ok(self.net.measured(&sums, table.rows()))
+    }
+
+    fn served(&mut self) -> Option<&mut dyn Served> {
+        Some(self)
     }
 
     fn tensors(&self) -> Tensors {
@@ -289,6 +304,35 @@ impl Algorithm for Mlp {
     }
 }
 
+impl Served for Mlp {
+    fn rule(&self) -> Momentum {
+        self.rule
+    }
+
+    fn state(&mut self) -> State<'_> {
+        State { passes: &mut self.passes, weights: &mut self.weights, velocity: &mut self.velocity }
+    }
+
+    fn gradient(&mut self, update: u64, data: &Data, pool: &Pool, share: Share) -> Merge {
+        self.shuffle(self.rule.pass(update));
+        let table = data.table().expect("it was checked");
+        let shards = self.rule.shards(update);
+        let part = |shard, sums: &mut [f64]| self.part(table, update, shards.rows(shard), sums);
+        pool.merged(shards.count(), share.of(shards.count()), self.weights.len(), part)
+    }
+
+    fn losses(&self, data: &Data, pool: &Pool, share: Share) -> Merge {
+        let table = data.table().expect("it was checked");
+        let shards = Shards::of(table.rows());
+        let part = |shard, sums: &mut [f64]| self.net.losses(&self.weights, table, shards.rows(shard), sums);
+        pool.merged(shards.count(), share.of(shards.count()), MEASURED, part)
+    }
+
+    fn measured(&self, sums: &[f64]) -> Measured {
+        self.net.measured(sums, self.rule.rows)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -308,12 +352,13 @@ mod tests {
                 let weights: Vec<f64> = (0..count).map(|i| (i as f64 * 0.9).cos() * 0.6).collect();
                 let mut told = vec![0.0; count];
                 net.gradient(&weights, &table, &rows, &mut told);
-                let pool = Pool::new(1).unwrap();
                 for (i, told) in told.iter().enumerate() {
                     let value = |by: f64| {
                         let mut moved = weights.clone();
                         moved[i] += by;
-                        12.0 * net.measure(&moved, &table, &pool).loss
+                        let mut sums = [0.0; 2];
+                        net.losses(&moved, &table, 0..12, &mut sums);
+                        sums[0]
                     };
                     let seen = (value(1e-6) - value(-1e-6)) / 2e-6;
                     assert!((seen - told).abs() < 1e-5, "{task:?} relu {relu} weight {i}: {told}, {seen}");

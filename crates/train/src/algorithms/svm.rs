@@ -8,6 +8,7 @@
 use crate::algorithm::{Algorithm, Entry, Measured};
 use crate::data::{Data, Needs};
 use crate::descent::{Method, add, dot};
+use crate::error::TrainError;
 use crate::linear::{Evaluated, Objective};
 use crate::parameters::Parameter;
 use crate::pool::Pool;
@@ -65,9 +66,12 @@ struct Pegasos {
 }
 
 impl Algorithm for Pegasos {
-    fn iterate(&mut self, data: &Data, pool: &Pool) -> Measured {
+    fn iterate(&mut self, data: &Data, pool: &Pool) -> Result<Measured, TrainError> {
         let table = data.table().expect("it was checked");
-        let here = self.here.take().unwrap_or_else(|| self.objective.evaluate(&self.weights, table, pool));
+        let here = match self.here.take() {
+            Some(known) => known,
+            None => self.objective.evaluate(&self.weights, table, pool)?,
+        };
         self.steps += 1;
         let step = 1.0 / (self.objective.l2 * self.steps as f64);
         add(&mut self.weights, -step, &here.gradient);
@@ -77,10 +81,10 @@ impl Algorithm for Pegasos {
         if norm > radius {
             slopes.iter_mut().for_each(|weight| *weight *= radius / norm);
         }
-        let here = self.objective.evaluate(&self.weights, table, pool);
+        let here = self.objective.evaluate(&self.weights, table, pool)?;
         let measured = here.measured;
         self.here = Some(here);
-        measured
+        Ok(measured)
     }
 
     fn tensors(&self) -> Tensors {

@@ -228,7 +228,7 @@ impl Trees {
     }
 
     /// Grows a tree; leaves the leaf of each row in `nodes`.
-    fn grow(&mut self, pool: &Pool) -> Tree {
+    fn grow(&mut self, pool: &Pool) -> Result<Tree, TrainError> {
         let rows = self.targets.len();
         let size = (2 << self.depth) - 1;
         let mut tree = Tree { columns: vec![LEAF; size], bins: vec![0; size], values: vec![0.0; size] };
@@ -246,7 +246,7 @@ impl Trees {
                         sums[2 * node + 1] += slopes[row].1;
                     }
                 };
-                let sums = pool.sum(Shards::of(rows), 2 * count, part);
+                let sums = pool.sum(Shards::of(rows), 2 * count, part)?;
                 for (node, sums) in sums.chunks_exact(2).enumerate() {
                     tree.values[first + node] = self.value(Slopes { first: sums[0], second: sums[1] });
                 }
@@ -254,7 +254,7 @@ impl Trees {
             }
             let stride = 2 * self.width * self.binned.cuts.len();
             let part = |rows: Range<usize>, sums: &mut [f64]| self.histograms(first, &slopes, rows, sums);
-            let sums = pool.sum(Shards::of(rows), count * stride, part);
+            let sums = pool.sum(Shards::of(rows), count * stride, part)?;
             for (node, histograms) in sums.chunks_exact(stride).enumerate() {
                 let (all, division) = self.divide(histograms);
                 tree.values[first + node] = self.value(all);
@@ -265,7 +265,7 @@ impl Trees {
             }
             self.descend(&tree, first, pool);
         }
-        tree
+        Ok(tree)
     }
 
     /// Moves the rows of a level to the next one.
@@ -287,7 +287,7 @@ impl Trees {
         if weight > 0.0 { -self.rate * slopes.first / weight } else { 0.0 }
     }
 
-    fn measure(&self, pool: &Pool) -> Measured {
+    fn measure(&self, pool: &Pool) -> Result<Measured, TrainError> {
         let part = |rows: Range<usize>, sums: &mut [f64]| {
             for row in rows {
                 let (told, target) = (self.told[row], self.targets[row]);
@@ -301,9 +301,9 @@ impl Trees {
             }
         };
         let rows = self.targets.len();
-        let sums = pool.sum(Shards::of(rows), 2, part);
+        let sums = pool.sum(Shards::of(rows), 2, part)?;
         let accuracy = self.logistic.then(|| sums[1] / rows as f64);
-        Measured { loss: sums[0] / rows as f64, accuracy }
+        Ok(Measured { loss: sums[0] / rows as f64, accuracy })
     }
 
     /// Takes trees from their tensors.
@@ -334,8 +334,8 @@ impl Trees {
 }
 
 impl Algorithm for Trees {
-    fn iterate(&mut self, _: &Data, pool: &Pool) -> Measured {
-        let tree = self.grow(pool);
+    fn iterate(&mut self, _: &Data, pool: &Pool) -> Result<Measured, TrainError> {
+        let tree = self.grow(pool)?;
         let nodes = &self.nodes;
         pool.chunks(&mut self.told, CHUNK, |chunk, told| {
             let leaves = &nodes[chunk * CHUNK..];

@@ -10,19 +10,27 @@ use clap::Args;
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
-use trainyard_train::data::{self, Data, Form, GENERATORS, Needs};
+use trainyard_train::data::{self, Data, Form, Needs};
 use trainyard_train::{
-    Entry, Files, Notice, Outcome, Parameter, Report, Stops, TrainError, Training, Values, algorithms, run,
+    Entry, Files, Notice, Outcome, Report, Stops, TrainError, Training, Values, algorithms, coordinate, run,
+    serve, work,
 };
+
+use self::together::{Part, TogetherArguments};
 
 use super::{Ending, Output, in_form, print, say};
 use crate::failure::Failure;
+
+mod list;
+mod together;
 
 pub(super) const EXAMPLES: &str = "Examples:
   trainyard train-job list
   trainyard train-job logistic --set method=lbfgs --generate rows=20000,features=50
   trainyard train-job kmeans --data points.csv --set clusters=20 --report losses.jsonl
-  trainyard train-job mlp --checkpoint mlp.safetensors --resume --control threads.txt";
+  trainyard train-job mlp --checkpoint mlp.safetensors --resume --control threads.txt
+  trainyard train-job mlp --role coordinator --address job.address --workers 2 --servers 1 --control crew.txt
+  trainyard train-job mlp --role worker --join job.address";
 
 /// What `train-job` is told.
 #[derive(Args, Debug)]
@@ -51,7 +59,8 @@ pub(super) struct TrainJobArguments {
     /// On how many threads to begin.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: u16,
-    /// A file with the number of threads to use; it is read before each iteration, so writing it resizes the job.
+    /// A file with the number of threads to use; it is read before each iteration, so writing it resizes the job. For a
+    /// coordinator it says `workers=3 servers=2` and is read all the time.
     #[arg(long, value_name = "FILE")]
     control: Option<PathBuf>,
     /// Where each iteration is reported as a line of JSON [default: standard output].
@@ -75,47 +84,14 @@ pub(super) struct TrainJobArguments {
     /// Stop when five iterations in succession changed the loss by less than this part of it.
     #[arg(long, value_name = "PART")]
     until_change: Option<f64>,
+    #[command(flatten)]
+    together: TogetherArguments,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum TableForm {
     Csv,
     Libsvm,
-}
-
-/// A program as it is listed.
-#[derive(Serialize)]
-struct Listed {
-    name: &'static str,
-    title: &'static str,
-    source: &'static str,
-    learns_from: &'static str,
-    generator: &'static str,
-    parameters: Vec<ListedParameter>,
-}
-
-/// A generator as it is listed.
-#[derive(Serialize)]
-struct ListedGenerator {
-    name: &'static str,
-    title: &'static str,
-    parameters: Vec<ListedParameter>,
-}
-
-#[derive(Serialize)]
-struct ListedParameter {
-    name: &'static str,
-    default: String,
-    values: String,
-    meaning: &'static str,
-}
-
-/// All that can be trained, and on what.
-#[derive(Serialize)]
-struct List {
-    schema: &'static str,
-    algorithms: Vec<Listed>,
-    generators: Vec<ListedGenerator>,
 }
 
 /// The summary at the end.
@@ -129,16 +105,11 @@ struct Summary {
 /// Trains, or lists what can be trained.
 pub(super) fn perform(given: &TrainJobArguments, output: Output) -> Result<Ending, Failure> {
     if given.algorithm == "list" {
-        print(output, &list(), list_text)?;
+        print(output, &list::list(), list::list_text)?;
         return Ok(Ending::Done);
     }
+    let part = Part::of(given)?;
     let entry = algorithms::named(&given.algorithm)?;
-    let values = Values::new(entry.name, entry.parameters, &given.set)?;
-    let mut data = read_or_generate(given, entry)?;
-    if let (true, Data::Table(table)) = (given.standardise, &mut data) {
-        table.standardise();
-    }
-    say(&format!("{} learns from {}.", entry.name, data.words()));
     // From here on a signal asks for an end; a second one ends at once.
     let asked = Arc::new(AtomicBool::new(false));
     for signal in [SIGTERM, SIGINT] {
@@ -146,19 +117,62 @@ pub(super) fn perform(given: &TrainJobArguments, output: Output) -> Result<Endin
             .and_then(|_| flag::register(signal, Arc::clone(&asked)));
         registered.map_err(Failure::file("listen to signals for", Path::new(entry.name)))?;
     }
-    let mut training = Training::begin(entry, &values, data, given.seed, given.threads.into())?;
-    if let (true, Some(path)) = (given.resume, &given.checkpoint) {
+    if let Part::Server(joining) = &part {
+        serve(joining, &asked)?;
+        say("The coordinator let this server go.");
+        return Ok(Ending::Done);
+    }
+    let mut training = begin(given, entry)?;
+    if let Part::Worker(joining) = &part {
+        work(&mut training, joining, &asked)?;
+        say("The coordinator let this worker go.");
+        return Ok(Ending::Done);
+    }
+    let first = part.is_first();
+    if let (true, true, Some(path)) = (first, given.resume, &given.checkpoint) {
         resume(&mut training, path)?;
     }
+    if let Part::Peer(meeting) = &part {
+        training.join(meeting)?;
+    }
     let mut report = match &given.report {
+        _ if !first => Report::to("nowhere", Box::new(std::io::sink())),
         Some(path) => Report::file(path, training.iteration())?,
         None => Report::to("standard output", Box::new(std::io::stdout())),
     };
+    let outcome = train(given, &part, &mut training, &mut report, &asked)?;
+    let summary = Summary { schema: "trainyard.train-job/1", outcome };
+    if given.report.is_some() && first {
+        print(output, &summary, summary_text)?;
+    } else {
+        // Standard output has the lines of the report and nothing else.
+        say(in_form(output, &summary, summary_text)?.trim_end());
+    }
+    Ok(Ending::Done)
+}
+
+/// Begins a training; nothing is iterated yet.
+fn begin(given: &TrainJobArguments, entry: &'static Entry) -> Result<Training, TrainError> {
+    let values = Values::new(entry.name, entry.parameters, &given.set)?;
+    let mut data = read_or_generate(given, entry)?;
+    if let (true, Data::Table(table)) = (given.standardise, &mut data) {
+        table.standardise();
+    }
+    say(&format!("{} learns from {}.", entry.name, data.words()));
+    Training::begin(entry, &values, data, given.seed, given.threads.into())
+}
+
+/// Iterates, alone or with others.
+fn train(
+    given: &TrainJobArguments,
+    part: &Part,
+    training: &mut Training,
+    report: &mut Report,
+    asked: &AtomicBool,
+) -> Result<Outcome, TrainError> {
     let stops = Stops { iterations: given.iterations, loss: given.until_loss, change: given.until_change };
-    let files = Files {
-        checkpoint: given.checkpoint.clone().map(|path| (path, given.every.get())),
-        control: given.control.clone(),
-    };
+    let checkpoint = given.checkpoint.clone().map(|path| (path, given.every.get()));
+    let files = Files { checkpoint: checkpoint.filter(|_| part.is_first()), control: given.control.clone() };
     let mut told = None;
     let mut notice = |notice: Notice| {
         let text = words(&notice);
@@ -168,15 +182,12 @@ pub(super) fn perform(given: &TrainJobArguments, output: Output) -> Result<Endin
         }
         told = Some(text);
     };
-    let outcome = run(&mut training, &stops, &files, &mut report, &asked, &mut notice)?;
-    let summary = Summary { schema: "trainyard.train-job/1", outcome };
-    if given.report.is_some() {
-        print(output, &summary, summary_text)?;
-    } else {
-        // Standard output has the lines of the report and nothing else.
-        say(in_form(output, &summary, summary_text)?.trim_end());
+    match part {
+        Part::Coordinator(settings) => {
+            coordinate(training, &stops, &files, report, asked, &mut notice, settings)
+        }
+        _ => run(training, &stops, &files, report, asked, &mut notice),
     }
-    Ok(Ending::Done)
 }
 
 fn resume(training: &mut Training, path: &Path) -> Result<(), Failure> {
@@ -228,6 +239,17 @@ fn words(notice: &Notice) -> String {
             path.display()
         ),
         Notice::Saved { iteration } => format!("State is saved after iteration {iteration}."),
+        Notice::Listening { address } => format!("Workers and servers may join at {address}."),
+        Notice::Joined { who } => format!("{who} has joined."),
+        Notice::NoOrder { path, reason } => format!(
+            "{}: {reason}; the numbers stay. Write `workers=3 servers=2`, or the same as JSON",
+            path.display()
+        ),
+        Notice::Missing { workers, servers } => format!(
+            "What is ordered waits until {workers} more workers and {servers} more servers have joined."
+        ),
+        Notice::Scaled(scaled) => together::words(scaled),
+        Notice::Refused { process, reason } => format!("Process {process} may not join: {reason}."),
     }
 }
 
@@ -240,13 +262,17 @@ fn summary_text(summary: &Summary) -> String {
         trainyard_train::Ended::Change => "the loss hardly changes",
         trainyard_train::Ended::Asked => "it was told to stop",
     };
+    let on = match (outcome.workers, outcome.servers) {
+        (Some(workers), Some(servers)) => format!("by {workers} workers with {servers} servers"),
+        (Some(ranks), None) => format!("by {ranks} processes"),
+        _ => format!("on {} threads", outcome.threads),
+    };
     let mut text = format!(
-        "{}: {} iterations, {} of them here in {:.2} s on {} threads; the loss went from {} to {}",
+        "{}: {} iterations, {} of them here in {:.2} s {on}; the loss went from {} to {}",
         outcome.identity.algorithm,
         outcome.iterations,
         outcome.iterations_here,
         outcome.seconds,
-        outcome.threads,
         number(outcome.first_loss),
         number(outcome.loss),
     );
@@ -254,62 +280,4 @@ fn summary_text(summary: &Summary) -> String {
         let _ = write!(text, ", accuracy {:.1} %", 100.0 * accuracy);
     }
     text + "; " + ended + "."
-}
-
-fn list() -> List {
-    let parameters = |parameters: &'static [Parameter]| {
-        let listed = |parameter: &Parameter| ListedParameter {
-            name: parameter.name,
-            default: parameter.usual(),
-            values: parameter.range(),
-            meaning: parameter.meaning,
-        };
-        parameters.iter().map(listed).collect()
-    };
-    List {
-        schema: "trainyard.train-jobs/1",
-        algorithms: algorithms::ALL
-            .iter()
-            .map(|entry| Listed {
-                name: entry.name,
-                title: entry.title,
-                source: entry.source,
-                learns_from: entry.needs.words(),
-                generator: entry.generator,
-                parameters: parameters(entry.parameters),
-            })
-            .collect(),
-        generators: GENERATORS
-            .iter()
-            .map(|generator| ListedGenerator {
-                name: generator.name,
-                title: generator.title,
-                parameters: parameters(generator.parameters),
-            })
-            .collect(),
-    }
-}
-
-fn list_text(list: &List) -> String {
-    let mut text = String::new();
-    let lines = |text: &mut String, parameters: &[ListedParameter]| {
-        for parameter in parameters {
-            let pair = format!("{}={}", parameter.name, parameter.default);
-            let _ = writeln!(text, "    {pair:24} {} ({})", parameter.meaning, parameter.values);
-        }
-    };
-    for algorithm in &list.algorithms {
-        let _ = writeln!(
-            text,
-            "{}: {}. Source: {}. Learns from {}.",
-            algorithm.name, algorithm.title, algorithm.source, algorithm.learns_from
-        );
-        lines(&mut text, &algorithm.parameters);
-    }
-    text.push_str("\nGenerators of data (--generate):\n\n");
-    for generator in &list.generators {
-        let _ = writeln!(text, "{}: {}.", generator.name, generator.title);
-        lines(&mut text, &generator.parameters);
-    }
-    text
 }
