@@ -427,11 +427,13 @@ pub(crate) fn run_by(
             save(engine, training, notice)?;
             saved = training.iteration();
             notice(Notice::Saved { iteration: saved });
+            report.saved(saved)?;
         }
     };
     if files.checkpoint.is_some() && (saved != training.iteration() || saved == 0) {
         save(engine, training, notice)?;
         notice(Notice::Saved { iteration: training.iteration() });
+        report.saved(training.iteration())?;
     }
     let (threads, loss) = (training.pool.threads(), training.progress.loss);
     let (iteration, workers, servers) = (training.iteration(), None, None);

@@ -35,6 +35,7 @@ pub struct Line {
 pub struct Report {
     to: Box<dyn Write + Send>,
     path: std::path::PathBuf,
+    tells_saved: bool,
 }
 
 #[derive(Deserialize)]
@@ -45,7 +46,7 @@ struct Numbered {
 impl Report {
     /// To standard output or anything else; `name` is what errors call it.
     pub fn to(name: &str, to: Box<dyn Write + Send>) -> Self {
-        Self { to, path: name.into() }
+        Self { to, path: name.into(), tells_saved: false }
     }
 
     /// To a file. Lines that are there stay if they are of iterations up to `done`: what was reported after the checkpoint that a
@@ -54,13 +55,28 @@ impl Report {
         let refuse = |source| TrainError::File { act: "write the report to", path: path.to_owned(), source };
         keep(path, done).map_err(refuse)?;
         let file = OpenOptions::new().create(true).append(true).open(path).map_err(refuse)?;
-        Ok(Self { to: Box::new(file), path: path.to_owned() })
+        Ok(Self { to: Box::new(file), path: path.to_owned(), tells_saved: false })
+    }
+
+    /// The same with a line for each state that was saved, which a scheduler likes to know.
+    #[must_use]
+    pub fn telling_saved(self) -> Self {
+        Self { tells_saved: true, ..self }
     }
 
     /// Writes a line.
     pub fn write(&mut self, line: &Line) -> Result<(), TrainError> {
         let mut text = serde_json::to_string(line).expect("it has no keys but strings");
         text.push('\n');
+        self.put(&text)
+    }
+
+    /// Says that the state after this iteration is safe, if that is to be told.
+    pub fn saved(&mut self, iteration: u64) -> Result<(), TrainError> {
+        if self.tells_saved { self.put(&format!("{{\"saved\":{iteration}}}\n")) } else { Ok(()) }
+    }
+
+    fn put(&mut self, text: &str) -> Result<(), TrainError> {
         let written = self.to.write_all(text.as_bytes()).and_then(|()| self.to.flush());
         written.map_err(|source| TrainError::File {
             act: "write the report to",

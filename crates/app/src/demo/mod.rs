@@ -179,11 +179,7 @@ fn submission(job: &DemoJob, exe: &Path) -> Submission {
     };
     let mut command = vec![exe.display().to_string()];
     command.extend(job.arguments.iter().cloned());
-    let script = "exec \"$@\" --report \"$TRAINYARD_PROGRESS_FILE\" \
-                  --checkpoint \"$TRAINYARD_CHECKPOINT_DIR/state.safetensors\" --resume";
-    let mut all: Vec<String> = ["sh", "-c", script, "sh"].map(str::to_owned).into();
-    all.extend(command);
-    Submission { job: described, tenant_name: "demo".into(), work: Work::new(all), key: None }
+    Submission { job: described, tenant_name: "demo".into(), work: Work::new(command), key: None }
 }
 
 /// A folder that is not there yet, below one that is.

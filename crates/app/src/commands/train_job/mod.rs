@@ -33,7 +33,7 @@ pub(super) const EXAMPLES: &str = "Examples:
   trainyard train-job mlp --role worker --join job.address";
 
 /// What `train-job` is told.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub(super) struct TrainJobArguments {
     /// The algorithm, or `list`.
     #[arg(default_value = "list")]
@@ -108,6 +108,7 @@ pub(super) fn perform(given: &TrainJobArguments, output: Output) -> Result<Endin
         print(output, &list::list(), list::list_text)?;
         return Ok(Ending::Done);
     }
+    let given = &scheduled(given.clone());
     let part = Part::of(given)?;
     let entry = algorithms::named(&given.algorithm)?;
     // From here on a signal asks for an end; a second one ends at once.
@@ -137,6 +138,7 @@ pub(super) fn perform(given: &TrainJobArguments, output: Output) -> Result<Endin
     }
     let mut report = match &given.report {
         _ if !first => Report::to("nowhere", Box::new(std::io::sink())),
+        Some(path) if is_scheduled() => Report::file(path, training.iteration())?.telling_saved(),
         Some(path) => Report::file(path, training.iteration())?,
         None => Report::to("standard output", Box::new(std::io::stdout())),
     };
@@ -149,6 +151,26 @@ pub(super) fn perform(given: &TrainJobArguments, output: Output) -> Result<Endin
         say(in_form(output, &summary, summary_text)?.trim_end());
     }
     Ok(Ending::Done)
+}
+
+/// Whether a scheduler started this program.
+fn is_scheduled() -> bool {
+    std::env::var_os("TRAINYARD_JOB").is_some()
+}
+
+/// Under a scheduler, what nobody said is as the contract with jobs has it: reports go to its file, and state is kept in its
+/// folder and gone on from.
+fn scheduled(mut given: TrainJobArguments) -> TrainJobArguments {
+    let path = |name| std::env::var_os(name).map(PathBuf::from);
+    if !is_scheduled() || !given.together.may_report() {
+        return given;
+    }
+    given.report = given.report.or_else(|| path("TRAINYARD_PROGRESS_FILE"));
+    if given.checkpoint.is_none() {
+        given.checkpoint = path("TRAINYARD_CHECKPOINT_DIR").map(|folder| folder.join("state.safetensors"));
+        given.resume = given.checkpoint.is_some();
+    }
+    given
 }
 
 /// Begins a training; nothing is iterated yet.

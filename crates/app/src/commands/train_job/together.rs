@@ -14,7 +14,7 @@ use crate::failure::Failure;
 const LOOPBACK: &str = "127.0.0.1:0";
 
 /// What a process is told of the others.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub(super) struct TogetherArguments {
     /// Train together with other processes, in this part; all share the secret in TRAINYARD_JOB_TOKEN.
     #[arg(long, value_name = "ROLE", help_heading = "Several processes")]
@@ -52,6 +52,13 @@ enum Role {
     Worker,
     /// Holds parameters.
     Server,
+}
+
+impl TogetherArguments {
+    /// Whether a process with this role may be the one that reports and saves.
+    pub(super) const fn may_report(&self) -> bool {
+        !matches!(self.role, Some(Role::Worker | Role::Server))
+    }
 }
 
 /// The part of a process.
