@@ -12,6 +12,7 @@ use super::Ending;
 use crate::experiment::write_text;
 use crate::failure::Failure;
 use crate::render::short_value;
+use crate::web::{Kind, document};
 
 /// What `docs` is told.
 #[derive(Args, Debug)]
@@ -26,6 +27,7 @@ pub(super) fn perform(given: &DocsArguments) -> Result<Ending, Failure> {
     write_text(&given.folder.join("policies.md"), &policies())?;
     write_text(&given.folder.join("reasons.md"), &reasons())?;
     write_text(&given.folder.join("traces.md"), &traces())?;
+    write_text(&given.folder.join("api.md"), &api())?;
     Ok(Ending::Done)
 }
 
@@ -82,6 +84,36 @@ fn traces() -> String {
         for column in format.columns {
             let _ = writeln!(text, "| `{}` | {} |", column.name, column.meaning.replace('|', "\\|"));
         }
+    }
+    text
+}
+
+fn api() -> String {
+    let mut text = format!(
+        "# The HTTP interface\n\n{NOTICE}\n`trainyard serve` answers these. All but `/healthz`, `/readyz`, `/openapi.json` and \
+         `/docs` need `Authorization: Bearer TOKEN`; who may do what stands in [serve.md](serve.md#who-may-do-what). \
+         The daemon has the full reference: `/openapi.json` for programs, and `/docs`, a page that needs nothing from \
+         elsewhere.\n\n## Requests\n\n| request | what it does |\n| --- | --- |\n"
+    );
+    let document = serde_json::to_value(document()).unwrap_or_default();
+    let none = serde_json::Map::new();
+    for (path, methods) in document["paths"].as_object().unwrap_or(&none) {
+        for (method, operation) in methods.as_object().unwrap_or(&none) {
+            let summary = operation["summary"].as_str().unwrap_or_default();
+            let _ = writeln!(text, "| `{} {path}` | {summary} |", method.to_uppercase());
+        }
+    }
+    text.push_str("\n## A job\n\nThe body of `POST /v1/jobs`, and the keys of the file that `trainyard submit` reads. An unknown key \
+        is an error.\n\n| key | meaning |\n| --- | --- |\n");
+    let job = &document["components"]["schemas"]["JobRequest"]["properties"];
+    for (key, property) in job.as_object().unwrap_or(&none) {
+        let meaning = property["description"].as_str().unwrap_or_default();
+        let _ = writeln!(text, "| `{key}` | {meaning} |");
+    }
+    text.push_str("\n## Problems\n\nWhat goes wrong is told as `application/problem+json` (RFC 9457): `type`, `title`, `status`, \
+        `detail`, and `try`, which says what to do.\n\n| `type` | status | title | what to try |\n| --- | --- | --- | --- |\n");
+    for (_, slug, status, title, remedy) in Kind::ALL {
+        let _ = writeln!(text, "| `urn:trainyard:problem:{slug}` | {status} | {title} | {remedy} |");
     }
     text
 }
