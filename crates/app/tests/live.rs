@@ -469,3 +469,75 @@ fn settings_are_checked_and_explained() {
     }
     assert!(!place.path().join("trainyard-live").exists(), "nothing was begun");
 }
+
+#[test]
+fn tls_is_spoken_where_there_is_a_certificate() {
+    let files = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/daemon/tls");
+    let (cert, key) = (files.join("cert.pem"), files.join("key.pem"));
+    let (cert, key) = (cert.to_str().unwrap(), key.to_str().unwrap());
+    let daemon = Daemon::begin(&["--tls-cert", cert, "--tls-key", key]);
+    assert!(daemon.url.starts_with("https://127.0.0.1:"));
+    let says = |arguments: &[&str]| {
+        let output = daemon.client(arguments);
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.code().unwrap(), String::from_utf8(text).unwrap())
+    };
+    assert_eq!(says(&["jobs", "--ca-cert", cert]), (0, "no jobs\n".to_owned()));
+    let (code, text) = says(&["jobs"]);
+    assert!(code == 4 && text.contains("no daemon answers"), "nobody is trusted by accident: {code} {text}");
+    let plain = daemon.url.replace("https", "http");
+    assert_eq!(says(&["jobs", "--url", &plain]).0, 4, "and nobody is answered in the open");
+    let (code, text) = says(&["jobs", "--ca-cert", key]);
+    assert!(code == 2 && text.contains("there is no certificate in it"), "{code} {text}");
+}
+
+#[test]
+fn operators_have_commands() {
+    let daemon = Daemon::begin(&[]);
+    let says = |arguments: &[&str]| {
+        let output = daemon.client(arguments);
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.code().unwrap(), String::from_utf8(text).unwrap())
+    };
+    let good = |arguments: &[&str]| {
+        let (code, text) = says(arguments);
+        assert_eq!(code, 0, "{arguments:?}: {text}");
+        text
+    };
+    assert!(good(&["nodes"]).contains("n0") && good(&["drain", "n1"]).contains("draining"));
+    assert!(good(&["undrain", "n1"]).contains("up"));
+    assert!(says(&["drain", "n7"]).1.contains("there is no node `n7`") && says(&["drain"]).0 == 2);
+    assert!(good(&["drain", "--new-jobs"]).contains("no new jobs are taken"));
+    let (code, text) = says(&["submit", "--tenant", "azure", "--", "true"]);
+    assert!(code == 4 && text.contains("taking of new jobs"), "{code} {text}");
+    assert_eq!(good(&["undrain", "--new-jobs"]).trim(), "new jobs are taken");
+    assert_eq!(good(&["policy", "show"]).trim(), "fifo");
+    assert!(good(&["policy", "set", "srtf{by = 'gpu_time'}"]).contains("by = \"gpu_time\""));
+    assert!(says(&["policy", "set", "fifoo"]).1.contains("did you mean `fifo`"));
+    let token = good(&["token", "make", "--for-tenant", "azure"]);
+    assert_eq!(daemon.get(token.trim(), "/v1/jobs").status, 200);
+    let list: Value = serde_json::from_str(&good(&["token", "list", "--output", "json"])).unwrap();
+    assert_eq!((list[0]["role"].as_str(), list[0]["tenant"].as_str()), (Some("user"), Some("azure")));
+    good(&["token", "revoke", list[0]["id"].as_str().unwrap()]);
+    daemon.get(token.trim(), "/v1/jobs").problem(401);
+    daemon.submit(&daemon.admin, LONG);
+    let top = good(&["top", "--once"]);
+    assert!(top.contains("policy srtf") && top.contains("CPUs [") && top.contains("long"), "{top}");
+}
+
+#[test]
+fn shells_and_people_have_the_command_line_to_read() {
+    let place = tempfile::tempdir().unwrap();
+    let run = |arguments: &[&str]| trainyard(place.path()).args(arguments).output().unwrap();
+    for shell in ["bash", "zsh", "fish"] {
+        let output = run(&["completions", shell]);
+        assert!(
+            output.status.success() && String::from_utf8_lossy(&output.stdout).contains("undrain"),
+            "{shell}"
+        );
+    }
+    assert!(String::from_utf8_lossy(&run(&["man"]).stdout).starts_with(".ie"));
+    assert!(run(&["man", "pages"]).status.success());
+    let page = std::fs::read_to_string(place.path().join("pages/trainyard-submit.1")).unwrap();
+    assert!(page.contains("retries"));
+}

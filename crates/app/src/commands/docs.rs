@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Arg, Args, Command, CommandFactory as _};
 use trainyard_sched::decide::{Parameter, Reason};
 use trainyard_sched::policies::ALL;
 use trainyard_sim::trace::FORMATS;
 
-use super::Ending;
+use super::{Arguments, Ending};
 use crate::experiment::write_text;
 use crate::failure::Failure;
 use crate::render::short_value;
@@ -28,6 +28,7 @@ pub(super) fn perform(given: &DocsArguments) -> Result<Ending, Failure> {
     write_text(&given.folder.join("reasons.md"), &reasons())?;
     write_text(&given.folder.join("traces.md"), &traces())?;
     write_text(&given.folder.join("api.md"), &api())?;
+    write_text(&given.folder.join("commands.md"), &commands())?;
     Ok(Ending::Done)
 }
 
@@ -116,6 +117,53 @@ fn api() -> String {
         let _ = writeln!(text, "| `urn:trainyard:problem:{slug}` | {status} | {title} | {remedy} |");
     }
     text
+}
+
+fn commands() -> String {
+    let mut text = format!(
+        "# All commands and their arguments\n\n{NOTICE}\nWhat they are for, with examples, stands in [the command \
+         line](cli.md). Every command takes `--output table` or `--output json`.\n"
+    );
+    let mut root = Arguments::command();
+    root.build();
+    for command in root.get_subcommands() {
+        describe(&mut text, "trainyard", command);
+    }
+    text
+}
+
+fn describe(text: &mut String, above: &str, command: &Command) {
+    if command.is_hide_set() || command.get_name() == "help" {
+        return;
+    }
+    let name = format!("{above} {}", command.get_name());
+    let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+    let _ = write!(text, "\n## `{name}`\n\n{}.\n", about.trim_end_matches('.'));
+    let shown = |argument: &&Arg| {
+        !argument.is_hide_set() && !["help", "output"].contains(&argument.get_id().as_str())
+    };
+    let arguments: Vec<&Arg> = command.get_arguments().filter(shown).collect();
+    if !arguments.is_empty() {
+        text.push_str("\n| argument | meaning |\n| --- | --- |\n");
+    }
+    for argument in arguments {
+        let values: Vec<String> =
+            argument.get_value_names().unwrap_or_default().iter().map(ToString::to_string).collect();
+        let values = if argument.get_action().takes_values() { values.join(" ") } else { String::new() };
+        let flags = [
+            argument.get_short().map(|c| format!("-{c}")),
+            argument.get_long().map(|long| format!("--{long}")),
+        ];
+        let flags: Vec<String> = flags.into_iter().flatten().collect();
+        let form = format!("{} {values}", flags.join(", ")).trim().replace('|', "\\|");
+        let meaning = argument.get_help().map(ToString::to_string).unwrap_or_default().replace('|', "\\|");
+        let env =
+            argument.get_env().map_or_else(String::new, |name| format!(" (`{}`)", name.to_string_lossy()));
+        let _ = writeln!(text, "| `{form}` | {}{env} |", meaning.replace('\n', " "));
+    }
+    for below in command.get_subcommands() {
+        describe(text, &name, below);
+    }
 }
 
 fn capital(text: &str) -> String {

@@ -225,7 +225,7 @@ impl Daemon {
 
     /// A client command against this daemon.
     pub(crate) fn client(&self, arguments: &[&str]) -> Output {
-        trainyard(self.place.path()).args(arguments).args(["--folder", "live"]).output().unwrap()
+        trainyard(self.place.path()).env("TRAINYARD_FOLDER", "live").args(arguments).output().unwrap()
     }
 }
 
