@@ -257,6 +257,15 @@ fn events_go_on_where_they_were_cut_off() {
         "from the journal, after a restart"
     );
     daemon.ask(&daemon.admin, "GET", "/v1/events?after=x", None, None).problem(422);
+    let fresh = std::thread::scope(|scope| {
+        let listens = scope.spawn(|| daemon.events(&daemon.admin, "", None, 1));
+        until("a step that is heard", || {
+            daemon.submit(&daemon.admin, &small("azure", "new"));
+            listens.is_finished().then_some(())
+        });
+        listens.join().unwrap()
+    });
+    assert!(fresh[0].0 > ids[2], "without a number nothing old is told: {fresh:?}");
 }
 
 #[test]
@@ -281,12 +290,24 @@ fn a_restart_finds_all_jobs_in_the_same_order() {
         let why = daemon.get(&daemon.admin, "/v1/jobs/j11/why").ok();
         assert_eq!(why["waits"]["place"]["waiting"], 8);
     }
-    let second = trainyard(daemon.place.path())
-        .args(["serve", "--listen", "127.0.0.1:0", "--cluster", "cluster.toml", "--folder", "live"])
-        .output()
-        .unwrap();
-    let err = String::from_utf8_lossy(&second.stderr).into_owned();
-    assert!(second.status.code() == Some(1) && err.contains("another daemon uses this folder"), "{err}");
+    let refused = |daemon: &Daemon, code: i32| {
+        let second = trainyard(daemon.place.path())
+            .args(["serve", "--listen", "127.0.0.1:0", "--cluster", "cluster.toml", "--folder", "live"])
+            .output()
+            .unwrap();
+        let err = String::from_utf8_lossy(&second.stderr).into_owned();
+        assert_eq!(second.status.code(), Some(code), "{err}");
+        err
+    };
+    assert!(refused(&daemon, 1).contains("another daemon uses this folder"));
+    daemon.leave();
+    let cluster = daemon.place.path().join("cluster.toml");
+    // The other way round each tenant would get the other's jobs.
+    let turned = daemon::CLUSTER.replace("crimson", "x").replace("azure", "crimson").replace("\"x\"", "\"azure\"");
+    std::fs::write(&cluster, turned).unwrap();
+    assert!(refused(&daemon, 2).contains("tenants crimson, azure, and these are azure, crimson"));
+    std::fs::write(&cluster, daemon::CLUSTER).unwrap();
+    daemon.go_on(&[]);
 }
 
 #[test]
@@ -489,6 +510,22 @@ fn tls_is_spoken_where_there_is_a_certificate() {
     assert_eq!(says(&["jobs", "--url", &plain]).0, 4, "and nobody is answered in the open");
     let (code, text) = says(&["jobs", "--ca-cert", key]);
     assert!(code == 2 && text.contains("there is no certificate in it"), "{code} {text}");
+}
+
+#[test]
+fn what_a_job_writes_is_shown_and_followed() {
+    let daemon = Daemon::begin(&[]);
+    let body = json!({ "command": ["sh", "-c", "for i in 1 2 3 4 5; do echo line $i; done; sleep 1; echo last"],
+        "tenant": "azure", "name": "talks", "cpus": 0.5 });
+    let job = daemon.submit(&daemon.admin, &body.to_string());
+    let followed = daemon.client(&["logs", "-f", "talks"]);
+    assert_eq!(String::from_utf8_lossy(&followed.stdout), "line 1\nline 2\nline 3\nline 4\nline 5\nlast\n");
+    assert_eq!(daemon.wait_for(job, &["ended"])["outcome"], "completed");
+    let tail = |query: &str| daemon.get(&daemon.admin, &format!("/v1/jobs/talks/logs?{query}"));
+    assert_eq!((tail("tail=2").text.as_str(), tail("tail=0").text.as_str()), ("line 5\nlast\n", ""));
+    assert_eq!(tail("tail=2&attempt=1").text, "line 5\nlast\n");
+    tail("attempt=2").problem(404);
+    tail("attempt=../1").problem(422);
 }
 
 #[test]

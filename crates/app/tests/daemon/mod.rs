@@ -223,6 +223,21 @@ impl Daemon {
         steps
     }
 
+    /// Ends what still runs, so that no test leaves programs behind.
+    fn end_jobs(&self) {
+        let end = Instant::now() + Duration::from_secs(20);
+        while Instant::now() < end {
+            let output = self.client(&["jobs", "--state", "active", "--output", "json"]);
+            let Ok(Value::Array(jobs)) = serde_json::from_slice(&output.stdout) else { return };
+            let ids: Vec<String> = jobs.iter().map(|job| job["id"].to_string()).collect();
+            if ids.is_empty() {
+                return;
+            }
+            let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+            self.client(&[&["cancel"], ids.as_slice()].concat());
+        }
+    }
+
     /// A client command against this daemon.
     pub(crate) fn client(&self, arguments: &[&str]) -> Output {
         trainyard(self.place.path()).env("TRAINYARD_FOLDER", "live").args(arguments).output().unwrap()
@@ -232,6 +247,7 @@ impl Daemon {
 impl Drop for Daemon {
     fn drop(&mut self) {
         if let Some(mut child) = self.child.take() {
+            self.end_jobs();
             let _ = child.kill();
             let _ = child.wait();
         }
