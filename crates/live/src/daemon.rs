@@ -94,6 +94,16 @@ pub enum DaemonError {
         /// The one that was given.
         given: String,
     },
+    /// The folder belongs to other tenants. Jobs know theirs by its place in the list.
+    #[error("{}: its journal has the tenants {kept}, and these are {given}, or differ in weight or quota; give the same, or choose another folder", .path.display())]
+    OtherTenants {
+        /// The folder.
+        path: PathBuf,
+        /// The journal's tenants.
+        kept: String,
+        /// Those that were given.
+        given: String,
+    },
     /// The policy cannot be made.
     #[error("policy {name}: {why}")]
     Policy {
@@ -345,6 +355,16 @@ impl Loop {
                 path: settings.folder,
                 kept: contents.head.cluster.to_string(),
                 given: settings.cluster.to_string(),
+            });
+        }
+        if contents.head.tenants != settings.tenants {
+            let names = |tenants: &Tenants| {
+                tenants.iter().map(|(_, tenant)| tenant.name.to_string()).collect::<Vec<_>>().join(", ")
+            };
+            return Err(DaemonError::OtherTenants {
+                path: settings.folder,
+                kept: names(&contents.head.tenants),
+                given: names(&settings.tenants),
             });
         }
         let clock = contents.last.map_or_else(Clock::begin, |(at, wall)| Clock::resume(at, wall));

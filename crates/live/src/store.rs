@@ -177,6 +177,16 @@ impl Store {
         Ok((after + 1..).zip(records).map(|(number, (record, wall))| (number, record, wall)).collect())
     }
 
+    /// The number of the last record of a journal that may be in use; 0 if it has none.
+    pub fn last_number(path: &Path) -> Result<u64, StoreError> {
+        let at = Sayer { path };
+        let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY;
+        let connection = at.say("open", Connection::open_with_flags(path, flags))?;
+        let query = "SELECT COALESCE(MAX(number), 0) FROM records";
+        let last: i64 = at.say("read", connection.query_row(query, [], |row| row.get(0)))?;
+        Ok(last as u64)
+    }
+
     /// Writes down a step. When this returns it is on disk.
     pub fn append(&mut self, entry: &Entry<'_>) -> Result<u64, StoreError> {
         let at = Sayer { path: &self.path };

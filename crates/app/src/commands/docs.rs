@@ -3,15 +3,16 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Arg, Args, Command, CommandFactory as _};
 use trainyard_sched::decide::{Parameter, Reason};
 use trainyard_sched::policies::ALL;
 use trainyard_sim::trace::FORMATS;
 
-use super::Ending;
+use super::{Arguments, Ending};
 use crate::experiment::write_text;
 use crate::failure::Failure;
 use crate::render::short_value;
+use crate::web::{Kind, document};
 
 /// What `docs` is told.
 #[derive(Args, Debug)]
@@ -26,6 +27,8 @@ pub(super) fn perform(given: &DocsArguments) -> Result<Ending, Failure> {
     write_text(&given.folder.join("policies.md"), &policies())?;
     write_text(&given.folder.join("reasons.md"), &reasons())?;
     write_text(&given.folder.join("traces.md"), &traces())?;
+    write_text(&given.folder.join("api.md"), &api())?;
+    write_text(&given.folder.join("commands.md"), &commands())?;
     Ok(Ending::Done)
 }
 
@@ -84,6 +87,83 @@ fn traces() -> String {
         }
     }
     text
+}
+
+fn api() -> String {
+    let mut text = format!(
+        "# The HTTP interface\n\n{NOTICE}\n`trainyard serve` answers these. All but `/healthz`, `/readyz`, `/openapi.json` and \
+         `/docs` need `Authorization: Bearer TOKEN`; who may do what stands in [serve.md](serve.md#who-may-do-what). \
+         The daemon has the full reference: `/openapi.json` for programs, and `/docs`, a page that needs nothing from \
+         elsewhere.\n\n## Requests\n\n| request | what it does |\n| --- | --- |\n"
+    );
+    let document = serde_json::to_value(document()).unwrap_or_default();
+    let none = serde_json::Map::new();
+    for (path, methods) in document["paths"].as_object().unwrap_or(&none) {
+        for (method, operation) in methods.as_object().unwrap_or(&none) {
+            let summary = operation["summary"].as_str().unwrap_or_default();
+            let _ = writeln!(text, "| `{} {path}` | {summary} |", method.to_uppercase());
+        }
+    }
+    text.push_str("\n## A job\n\nThe body of `POST /v1/jobs`, and the keys of the file that `trainyard submit` reads. An unknown key \
+        is an error.\n\n| key | meaning |\n| --- | --- |\n");
+    let job = &document["components"]["schemas"]["JobRequest"]["properties"];
+    for (key, property) in job.as_object().unwrap_or(&none) {
+        let meaning = property["description"].as_str().unwrap_or_default();
+        let _ = writeln!(text, "| `{key}` | {meaning} |");
+    }
+    text.push_str("\n## Problems\n\nWhat goes wrong is told as `application/problem+json` (RFC 9457): `type`, `title`, `status`, \
+        `detail`, and `try`, which says what to do.\n\n| `type` | status | title | what to try |\n| --- | --- | --- | --- |\n");
+    for (_, slug, status, title, remedy) in Kind::ALL {
+        let _ = writeln!(text, "| `urn:trainyard:problem:{slug}` | {status} | {title} | {remedy} |");
+    }
+    text
+}
+
+fn commands() -> String {
+    let mut text = format!(
+        "# All commands and their arguments\n\n{NOTICE}\nWhat they are for, with examples, stands in [the command \
+         line](cli.md). Every command takes `--output table` or `--output json`.\n"
+    );
+    let mut root = Arguments::command();
+    root.build();
+    for command in root.get_subcommands() {
+        describe(&mut text, "trainyard", command);
+    }
+    text
+}
+
+fn describe(text: &mut String, above: &str, command: &Command) {
+    if command.is_hide_set() || command.get_name() == "help" {
+        return;
+    }
+    let name = format!("{above} {}", command.get_name());
+    let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+    let _ = write!(text, "\n## `{name}`\n\n{}.\n", about.trim_end_matches('.'));
+    let shown = |argument: &&Arg| {
+        !argument.is_hide_set() && !["help", "output"].contains(&argument.get_id().as_str())
+    };
+    let arguments: Vec<&Arg> = command.get_arguments().filter(shown).collect();
+    if !arguments.is_empty() {
+        text.push_str("\n| argument | meaning |\n| --- | --- |\n");
+    }
+    for argument in arguments {
+        let values: Vec<String> =
+            argument.get_value_names().unwrap_or_default().iter().map(ToString::to_string).collect();
+        let values = if argument.get_action().takes_values() { values.join(" ") } else { String::new() };
+        let flags = [
+            argument.get_short().map(|c| format!("-{c}")),
+            argument.get_long().map(|long| format!("--{long}")),
+        ];
+        let flags: Vec<String> = flags.into_iter().flatten().collect();
+        let form = format!("{} {values}", flags.join(", ")).trim().replace('|', "\\|");
+        let meaning = argument.get_help().map(ToString::to_string).unwrap_or_default().replace('|', "\\|");
+        let env =
+            argument.get_env().map_or_else(String::new, |name| format!(" (`{}`)", name.to_string_lossy()));
+        let _ = writeln!(text, "| `{form}` | {}{env} |", meaning.replace('\n', " "));
+    }
+    for below in command.get_subcommands() {
+        describe(text, &name, below);
+    }
 }
 
 fn capital(text: &str) -> String {

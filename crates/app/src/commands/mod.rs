@@ -13,6 +13,7 @@ mod replay;
 mod reproduce;
 mod run;
 mod serve;
+mod shell;
 mod sweep;
 mod trace;
 mod train_job;
@@ -110,6 +111,22 @@ enum Command {
     Job(client::JobArguments),
     /// Take jobs back.
     Cancel(client::CancelArguments),
+    /// Print what a job's program wrote, and what it writes.
+    Logs(client::LogsArguments),
+    /// List the nodes of the daemon.
+    Nodes(client::NodesArguments),
+    /// Let a node keep what runs there and take nothing new; or take no new jobs.
+    Drain(client::DrainArguments),
+    /// Let a node take work again; or take new jobs again.
+    Undrain(client::DrainArguments),
+    /// Show or change the policy of the daemon.
+    #[command(subcommand)]
+    Policy(client::PolicyCommand),
+    /// Make, list and take back tokens of the daemon.
+    #[command(subcommand)]
+    Token(client::TokenCommand),
+    /// Nodes and jobs at a glance, renewed every second.
+    Top(client::TopArguments),
     /// Look at the settings of `serve` without starting anything.
     #[command(subcommand)]
     Config(serve::ConfigCommand),
@@ -121,6 +138,10 @@ enum Command {
     /// Keep one attempt of a job; the daemon starts this.
     #[command(hide = true)]
     Keep(keep::KeepArguments),
+    /// Print what a shell needs to complete arguments.
+    Completions(shell::CompletionsArguments),
+    /// Print the manual, or write all its pages into a folder.
+    Man(shell::ManArguments),
     /// Write the generated pages of the documentation.
     #[command(hide = true)]
     Docs(docs::DocsArguments),
@@ -174,10 +195,19 @@ pub(crate) fn perform(arguments: Arguments) -> Result<Ending, Failure> {
         Some(Command::Jobs(given)) => client::jobs(&given, output),
         Some(Command::Job(given)) => client::job(&given, output),
         Some(Command::Cancel(given)) => client::cancel(&given, output),
+        Some(Command::Logs(given)) => client::logs(&given),
+        Some(Command::Nodes(given)) => client::nodes(&given, output),
+        Some(Command::Drain(given)) => client::drain(&given, output),
+        Some(Command::Undrain(given)) => client::undrain(&given, output),
+        Some(Command::Policy(command)) => client::policy(&command, output),
+        Some(Command::Token(command)) => client::token(&command, output),
+        Some(Command::Top(given)) => client::top(&given, output),
         Some(Command::Config(command)) => serve::config(&command, output),
         Some(Command::TrainJob(given)) => train_job::perform(&given, output),
         Some(Command::Demo(given)) => demo::perform(&given, output),
         Some(Command::Keep(given)) => keep::perform(&given),
+        Some(Command::Completions(given)) => shell::completions(&given),
+        Some(Command::Man(given)) => shell::man(&given),
         Some(Command::Docs(given)) => docs::perform(&given),
     }
 }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
+use trainyard_live::daemon::DaemonError;
 use trainyard_live::local::{Confinement, LocalExecutor, Options};
 use trainyard_live::{Daemon, Executor, Settings};
 use trainyard_sched::model::{Cluster, Node, Seed, Tenants};
@@ -119,6 +120,7 @@ pub(super) fn perform(given: &ServeArguments) -> Result<Ending, Failure> {
         budget: service.budget,
     };
     let daemon = Daemon::begin(settings, executor, Arc::clone(&history).follower())?;
+    history.resume().map_err(DaemonError::from)?;
     let access = Access::open(&service.folder)?;
     let office = Office::new(daemon.handle(), service.folder.clone(), access, history, service.drain);
     announce(&office, &server, &service, &described)?;

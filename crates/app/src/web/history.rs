@@ -7,7 +7,7 @@ use std::sync::{PoisonError, RwLock};
 use prometheus_client::metrics::histogram::Histogram;
 use tokio::sync::watch;
 use trainyard_live::daemon::{Follower, Told};
-use trainyard_live::store::Store;
+use trainyard_live::store::{Store, StoreError};
 
 /// So many steps are held in memory.
 const HELD: usize = 512;
@@ -49,7 +49,18 @@ impl History {
         })
     }
 
-    /// The number of the latest step since this daemon began; it changes with each step.
+    /// Looks up where the journal of a daemon that has begun ended before.
+    pub(crate) fn resume(&self) -> Result<(), StoreError> {
+        let last = Store::last_number(&self.journal)?;
+        self.latest.send_if_modified(|latest| {
+            let is_later = last > *latest;
+            *latest = last.max(*latest);
+            is_later
+        });
+        Ok(())
+    }
+
+    /// The number of the latest step; it changes with each step.
     pub(crate) fn latest(&self) -> watch::Receiver<u64> {
         self.latest.subscribe()
     }

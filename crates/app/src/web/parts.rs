@@ -35,14 +35,13 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
         query.map(|axum::extract::Query(value)| Self(value)).map_err(|rejection| {
             let text = rejection.body_text();
             let message = text.strip_prefix("Failed to deserialize query string: ").unwrap_or(&text);
-            // A name before a colon is the key whose value is wrong.
-            match message.split_once(": ") {
-                Some((key, wrong)) if !key.contains(' ') => Problem::field(key, wrong),
-                _ => Problem::new(
-                    Kind::Malformed,
-                    strict::explain("?", message).replace("the body", "the query"),
-                ),
-            }
+            // What stands before a colon is the key whose value is wrong.
+            let (key, wrong) = message.split_once(": ").unwrap_or(("?", message));
+            let detail = match wrong.starts_with("unknown field") {
+                true => strict::explain("?", wrong),
+                false => strict::explain(key, wrong),
+            };
+            Problem::new(Kind::Invalid, detail)
         })
     }
 }

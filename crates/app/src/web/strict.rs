@@ -22,6 +22,10 @@ pub(crate) fn meant<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) ->
 
 /// Reads JSON.
 pub(crate) fn from_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    // A list would do for a structure, value by value without their names; nobody means that.
+    if bytes.trim_ascii_start().first() == Some(&b'[') {
+        return Err(Problem::new(Kind::Invalid, "the body: a list, expected an object"));
+    }
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
         let path = error.path().to_string();

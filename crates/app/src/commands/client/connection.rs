@@ -226,6 +226,12 @@ impl Connection {
         self.read(self.checked(request.send_json(body))?)
     }
 
+    /// Sends a command that has no more to say.
+    pub(crate) fn post_nothing<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
+        let sent = self.agent.post(self.at(path)).header("authorization", self.bearer()).send_empty();
+        self.read(self.checked(sent)?)
+    }
+
     /// Puts something in the place of what is there.
     pub(crate) fn put<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, Failure> {
         let request = self.agent.put(self.at(path)).header("authorization", self.bearer());
@@ -269,6 +275,7 @@ impl Connection {
         let status = response.status();
         let text = response.body_mut().with_config().limit(1 << 30).read_to_string();
         let text = text.map_err(|error| self.no_answer(error))?;
-        serde_json::from_str(&text).map_err(|_| self.stranger(status))
+        let text = if text.is_empty() { "null" } else { &text };
+        serde_json::from_str(text).map_err(|_| self.stranger(status))
     }
 }
