@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use trainyard_sched::control::{Event, Outcome};
-use trainyard_sched::model::{Allocation, Cluster, LossPoint, NodeId};
+use trainyard_sched::model::{Allocation, Cluster, NodeId};
 
 use super::attempt::{Control, Ended, Folder};
 use super::process::{Identity, signal_group};

@@ -220,7 +220,7 @@ mod tests {
         let text = "job_id,submit_s,duration_s,gpus,cpus,workers,min_gpus,max_gpus,declared_s,iterations,work_s,\
             fixed_s,loss,loss_noise,better,convergence,target_loss\n\
             a,0,105,0,1,4,4,640,,100,4,0.05,sublinear 0.5 1 0.5 2,0.01,,sublinear,2\n\
-            b,1,60,2,,,,,90,1000,,,geometric 2 0.9 1,,higher,linear,\nc,2,60,1,,,,,,7,,,,,,non_convex,\n";
+            b,1,60,2,,,,,90,1000,,,geometric -2 0.9 1,,higher,linear,\nc,2,60,1,,,,,,7,,,,,,non_convex,\n";
         let workload = read_from("own.csv", text.as_bytes(), &Options::default()).unwrap();
         let back = round_trip(&workload);
         assert_eq!(back.jobs, workload.jobs);

@@ -65,7 +65,7 @@ columns! {
     Iterations "iterations" "iterations of the whole run; default one for each second of `duration_s`";
     Work "work_s" "worker-seconds of one iteration that divide among the workers, if not all of it does; needs `iterations`, and `duration_s` must agree; default none";
     Fixed "fixed_s" "seconds of one iteration that no number of workers shortens; default 0";
-    Loss "loss" "the loss that it reports: `sublinear a b c d` for 1 / (a k^2 + b k + c) + d, `geometric amplitude mu c` for amplitude mu^k + c, or the name of a recorded curve of `--curves FILE`; default none";
+    Loss "loss" "the loss that it reports: `sublinear a b c d` for 1 / (a k^2 + b k + c) + d, `geometric amplitude mu c` for amplitude mu^k + c (a score, with `higher` in `better`, has a negative amplitude), or the name of a recorded curve of `--curves FILE`; default none";
     LossNoise "loss_noise" "spread of a random factor on each reported loss; default 0";
     Better "better" "`lower` if it reports a loss, `higher` if it reports a score such as an accuracy; default `lower`";
     Convergence "convergence" "how its owner says that it converges: `sublinear`, `linear` or `non_convex`; default unknown";
