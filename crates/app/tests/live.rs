@@ -303,7 +303,8 @@ fn a_restart_finds_all_jobs_in_the_same_order() {
     daemon.leave();
     let cluster = daemon.place.path().join("cluster.toml");
     // The other way round each tenant would get the other's jobs.
-    let turned = daemon::CLUSTER.replace("crimson", "x").replace("azure", "crimson").replace("\"x\"", "\"azure\"");
+    let turned =
+        daemon::CLUSTER.replace("crimson", "x").replace("azure", "crimson").replace("\"x\"", "\"azure\"");
     std::fs::write(&cluster, turned).unwrap();
     assert!(refused(&daemon, 2).contains("tenants crimson, azure, and these are azure, crimson"));
     std::fs::write(&cluster, daemon::CLUSTER).unwrap();
