@@ -17,7 +17,7 @@ use super::job_request::{JobRequest, Terms};
 use super::office::{Office, blocking};
 use super::parts::{Body, Query};
 use super::problem::{Kind, Problem};
-use super::shown::{JobShown, Walls, called};
+use super::shown::{JobShown, called, now};
 use super::strict;
 use crate::render::why_text;
 
@@ -176,7 +176,7 @@ fn shown(office: &Office, caller: &Caller, job: JobId) -> Result<JobShown, Probl
     let board = office.board();
     let card =
         board.jobs.get(&job).ok_or_else(|| Problem::new(Kind::Internal, "the job is not on the board"))?;
-    Ok(JobShown::of(card, &board, &called(office, &board, caller), &Walls::of(&board)))
+    Ok(JobShown::of(card, &board, &called(office, &board, caller), now(&board)))
 }
 
 /// List jobs, by number.
@@ -192,7 +192,7 @@ pub(crate) async fn list(
         return Err(Problem::field("limit", format!("write a number from 1 to {MOST_LISTED}")));
     }
     let board = office.board();
-    let (names, walls) = (called(&office, &board, &caller), Walls::of(&board));
+    let (names, now) = (called(&office, &board, &caller), now(&board));
     let tenant = which.tenant.as_deref().map(|name| office.handle.tenants().find(name));
     let is_it = |card: &&Card| {
         caller.sees(card.tenant)
@@ -203,7 +203,7 @@ pub(crate) async fn list(
     let from = which.after.map_or(0, |after| after.saturating_add(1));
     let mut found = board.jobs.range(JobId(from)..).map(|(_, card)| card).filter(is_it);
     let jobs: Vec<JobShown> =
-        found.by_ref().take(limit).map(|card| JobShown::of(card, &board, &names, &walls)).collect();
+        found.by_ref().take(limit).map(|card| JobShown::of(card, &board, &names, now)).collect();
     let next = found.next().and_then(|_| jobs.last().map(|job| job.id));
     Ok(Json(JobPage { jobs, next }))
 }

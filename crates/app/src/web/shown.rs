@@ -108,30 +108,9 @@ pub(crate) struct NodeShown {
     pub(crate) jobs: Vec<u32>,
 }
 
-/// What turns times of the run into times on the wall: where both were at the latest step.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Walls {
-    at: Time,
-    wall: Wall,
-    now: Time,
-}
-
-impl Walls {
-    /// As of now.
-    pub(crate) fn of(board: &Board) -> Self {
-        let since = Wall::now().0.saturating_sub(board.wall.0);
-        Self { at: board.at, wall: board.wall, now: Time(board.at.0 + since) }
-    }
-
-    /// The time on the wall.
-    pub(crate) fn wall(&self, at: Time) -> Wall {
-        Wall((self.wall.0 + at.0).saturating_sub(self.at.0))
-    }
-
-    /// The same in words.
-    pub(crate) fn text(&self, at: Time) -> String {
-        wall_text(self.wall(at))
-    }
+/// What time it is in the run: later than the latest step by as much as has passed on the wall.
+pub(crate) fn now(board: &Board) -> Time {
+    Time(board.at.0 + Wall::now().0.saturating_sub(board.wall.0))
 }
 
 /// A time on the wall by RFC 3339, to the millisecond.
@@ -164,12 +143,14 @@ pub(crate) fn called(office: &Office, board: &Board, caller: &Caller) -> Called 
 
 impl JobShown {
     /// The job of a card.
-    pub(crate) fn of(card: &Card, board: &Board, names: &Called, walls: &Walls) -> Self {
+    pub(crate) fn of(card: &Card, board: &Board, names: &Called, now: Time) -> Self {
         let worker = card.asked.shape.data_parallel().map(|shape| shape.worker).unwrap_or_default();
         let count = |milli: u64| if milli == UNLIMITED { 0.0 } else { milli as f64 / 1e3 };
         let tenant = board.tenants.get(card.tenant.index()).map_or_else(String::new, ToString::to_string);
         let reason = card.verdict.as_ref().map(|verdict| verdict.reason());
-        let age_s = walls.now.since(card.submitted).as_secs_f64();
+        // Counted from its own submission, so that the three times agree whatever was done to the clock meanwhile.
+        let on_wall = |at: Time| wall_text(Wall(card.submitted_wall.0 + at.since(card.submitted).0));
+        let age_s = now.since(card.submitted).as_secs_f64();
         let open_s = (age_s - card.waited_s - card.executed_s).max(0.0);
         let (waits, runs) = match card.state {
             Standing::Ended => (0.0, 0.0),
@@ -185,8 +166,8 @@ impl JobShown {
             reason: reason.map(|reason| reason.kind().to_owned()),
             because: reason.map(|reason| reason.told(names)),
             submitted: wall_text(card.submitted_wall),
-            started: card.started.map(|at| walls.text(at)),
-            ended: card.ended.map(|at| walls.text(at)),
+            started: card.started.map(on_wall),
+            ended: card.ended.map(on_wall),
             command: card.work.command.clone(),
             cpus: count(worker.cpu_milli),
             gpus: count(worker.gpu_milli),

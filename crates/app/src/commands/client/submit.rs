@@ -125,7 +125,7 @@ fn estimate(connection: &Connection, job: u32) -> Option<Value> {
 fn done_text(done: &Done) -> String {
     let Done { new, job, starts } = done;
     let again = if *new { "" } else { " (it was there already)" };
-    let starts = starts.as_ref().map_or_else(String::new, |starts| starts_text(starts));
+    let starts = starts.as_ref().map_or_else(String::new, starts_text);
     format!("{}\njob {} ({}) of {}: {}{again}{starts}", job.id, job.id, job.name, job.tenant, job.state)
 }
 
