@@ -44,12 +44,14 @@ pub enum StoreError {
         source: rusqlite::Error,
     },
     /// A newer program wrote it.
-    #[error("{}: this journal has version {found}, and this program knows {STORE_VERSION}; use the program that wrote it, or a newer one", .path.display())]
+    #[error("{}: this journal has version {found}, and this program knows {known}; use the program that wrote it, or a newer one", .path.display())]
     Version {
         /// The file.
         path: PathBuf,
         /// Its version.
         found: i64,
+        /// The version that is understood.
+        known: i64,
     },
     /// A part of it is not what was written.
     #[error("{}: {what} {number} is damaged ({why}); restore the file from a copy, or begin with an empty folder", .path.display())]
@@ -135,14 +137,15 @@ impl Store {
     pub fn open(path: &Path, head: impl FnOnce() -> Head) -> Result<(Self, Contents), StoreError> {
         let at = Sayer { path };
         let connection = at.say("open", Connection::open(path))?;
+        // Before anything is changed: a newer program's file stays as it is.
+        let version = at.version(&connection)?;
+        if version > STORE_VERSION || version < 0 {
+            return Err(at.version_error(version, STORE_VERSION));
+        }
         at.say("set up", connection.pragma_update(None, "journal_mode", "WAL"))?;
         at.say("set up", connection.pragma_update(None, "synchronous", "FULL"))?;
-        let version: i64 =
-            at.say("read", connection.pragma_query_value(None, "user_version", |row| row.get(0)))?;
-        match version {
-            0 => at.begin(&connection, &head())?,
-            STORE_VERSION => {}
-            found => return Err(StoreError::Version { path: path.to_owned(), found }),
+        if version == 0 {
+            at.begin(&connection, &head())?;
         }
         let contents = at.read(&connection)?;
         let next: i64 = at.say(
@@ -157,10 +160,9 @@ impl Store {
         let at = Sayer { path };
         let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY;
         let connection = at.say("open", Connection::open_with_flags(path, flags))?;
-        let version: i64 =
-            at.say("read", connection.pragma_query_value(None, "user_version", |row| row.get(0)))?;
+        let version = at.version(&connection)?;
         if version != STORE_VERSION {
-            return Err(StoreError::Version { path: path.to_owned(), found: version });
+            return Err(at.version_error(version, STORE_VERSION));
         }
         let mut contents = at.read(&connection)?;
         contents.kept = None;
@@ -235,6 +237,12 @@ impl Store {
     }
 }
 
+/// What every head has.
+#[derive(Deserialize)]
+struct Version {
+    version: u32,
+}
+
 /// Says what failed, and in which file.
 struct Sayer<'a> {
     path: &'a Path,
@@ -249,6 +257,14 @@ impl Sayer<'_> {
         StoreError::Damaged { path: self.path.to_owned(), what, number, why: why.to_string() }
     }
 
+    fn version(&self, connection: &Connection) -> Result<i64, StoreError> {
+        self.say("read", connection.pragma_query_value(None, "user_version", |row| row.get(0)))
+    }
+
+    fn version_error(&self, found: i64, known: i64) -> StoreError {
+        StoreError::Version { path: self.path.to_owned(), found, known }
+    }
+
     fn begin(&self, connection: &Connection, head: &Head) -> Result<(), StoreError> {
         let write = || -> rusqlite::Result<()> {
             let all = connection.unchecked_transaction()?;
@@ -256,7 +272,10 @@ impl Sayer<'_> {
             let body = serde_json::to_string(head).expect("a head can be written");
             all.execute("INSERT INTO head VALUES (?1, ?2)", params![body, Wall::now().0 as i64])?;
             all.pragma_update(None, "user_version", STORE_VERSION)?;
-            all.commit()
+            fault::point();
+            all.commit()?;
+            fault::point();
+            Ok(())
         };
         self.say("begin", write())
     }
@@ -267,10 +286,12 @@ impl Sayer<'_> {
             connection
                 .query_row("SELECT body, began_wall_us FROM head", [], |row| Ok((row.get(0)?, row.get(1)?))),
         )?;
-        let head: Head = serde_json::from_str(&head).map_err(|why| self.damaged("head", 0, why))?;
-        if head.version != JOURNAL_VERSION {
-            return Err(StoreError::Version { path: self.path.to_owned(), found: i64::from(head.version) });
+        // A newer head may have what this program cannot read, so its version is looked at alone.
+        let Version { version } = serde_json::from_str(&head).map_err(|why| self.damaged("head", 0, why))?;
+        if version != JOURNAL_VERSION {
+            return Err(self.version_error(version.into(), JOURNAL_VERSION.into()));
         }
+        let head: Head = serde_json::from_str(&head).map_err(|why| self.damaged("head", 0, why))?;
         let (after, kept) = self.kept(connection)?;
         let tail = self.records(connection, after, usize::MAX)?;
         let last = match tail.last() {

@@ -1,18 +1,18 @@
 //! A daemon in a folder that goes away, on virtual nodes of this machine.
 
+pub(crate) mod place;
+
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use trainyard_live::board::{Board, Card, Standing};
 use trainyard_live::daemon::DaemonError;
-use trainyard_live::local::{Confinement, LocalExecutor, Options};
-use trainyard_live::{Daemon, Handle, Refusal, Settings, Submission, Work};
-use trainyard_sched::model::{
-    Attempt, Cluster, Declared, Goals, Job, JobId, MoveCost, Parallelism, RackId, Resources, Seed, TenantId,
-    Tenants, Time, UNLIMITED, Wanted,
-};
-use trainyard_sched::policies;
+use trainyard_live::local::{Confinement, LocalExecutor};
+use trainyard_live::{Daemon, Handle, Refusal, Work};
+use trainyard_sched::model::{Attempt, JobId, Parallelism};
+
+pub(crate) use place::gang;
+use place::submission;
 
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -23,17 +23,6 @@ pub(crate) struct Yard {
     daemon: Option<Daemon>,
     policy: &'static str,
     nodes: (u32, u64),
-}
-
-/// A cluster of `nodes` with so many CPU cores each, in words such as `2x4:cpu`.
-fn cluster((nodes, cores): (u32, u64)) -> Cluster {
-    let mut cluster = Cluster::default();
-    for _ in 0..nodes {
-        let holds =
-            Resources { memory_bytes: UNLIMITED, network_bytes_per_s: UNLIMITED, ..Resources::cpus(cores) };
-        cluster.push(RackId(0), None, holds, None);
-    }
-    cluster
 }
 
 impl Yard {
@@ -47,33 +36,11 @@ impl Yard {
 
     /// Another daemon in the same folder.
     pub(crate) fn second(&self) -> Result<Daemon, DaemonError> {
-        let cluster = cluster(self.nodes);
-        let jobs = self.folder.path().join("jobs");
-        let options = Options {
-            jobs,
-            exe: PathBuf::from(env!("CARGO_BIN_EXE_keeper")),
-            // Tests run side by side; what a share is worth has tests of its own.
-            confinement: Confinement::Nice,
-            speeds: Vec::new(),
-            cpus_per_gpu: None,
-            url: None,
-        };
-        let mut tenants = Tenants::default();
-        tenants.intern("default");
-        let settings = Settings {
-            folder: self.folder.path().to_owned(),
-            cluster: cluster.clone(),
-            tenants,
-            policy: (self.policy.to_owned(), toml::Table::new()),
-            policies: Arc::new(|name, parameters| {
-                policies::build(name, parameters).map_err(|error| error.to_string())?;
-                let (name, parameters) = (name.to_owned(), parameters.clone());
-                Ok(Arc::new(move || policies::build(&name, &parameters).expect("it was built before")))
-            }),
-            seed: Seed(7),
-            settle: Duration::from_millis(2),
-            budget: Duration::from_secs(5),
-        };
+        let cluster = place::cluster(self.nodes);
+        // Tests run side by side; what a share is worth has tests of its own.
+        let exe = PathBuf::from(env!("CARGO_BIN_EXE_yard"));
+        let options = place::options(self.folder.path(), exe, Confinement::Nice);
+        let settings = place::settings(self.folder.path(), cluster.clone(), self.policy);
         Daemon::begin(settings, Box::new(LocalExecutor::new(options, cluster)), Box::new(|_| {}))
     }
 
@@ -143,27 +110,6 @@ impl Drop for Yard {
             daemon.leave();
         }
     }
-}
-
-fn submission(shape: Parallelism, work: Work, key: Option<Arc<str>>) -> Submission {
-    let job = Job {
-        id: JobId(0),
-        name: "".into(),
-        tenant: TenantId(0),
-        model: None,
-        submitted: Time::ZERO,
-        shape,
-        wanted: Wanted::default(),
-        goals: Goals::default(),
-        declared: Declared::default(),
-        move_cost: MoveCost::default(),
-    };
-    Submission { job, tenant_name: "default".into(), work, key }
-}
-
-/// So many workers of one core each.
-pub(crate) fn gang(workers: u32) -> Parallelism {
-    Parallelism::rigid(workers, Resources::cpus(1))
 }
 
 pub(crate) fn command(words: &[&str]) -> Work {
