@@ -25,8 +25,8 @@ const SIDE_BY_SIDE: usize = 8;
 /// More places than this nobody has; a run that dies so late never ends.
 const MOST_PLACES: u64 = 2_000;
 
-/// What is asked of the daemon, in order: lines for `yard serve`. Jobs are called by their keys. `$L` writes down that an
-/// attempt begins, and notices another one that is there at the same time.
+/// What is asked of the daemon, in order: lines for `yard serve`. Jobs are called by their keys. `$L` is for
+/// what [`noting`] does.
 const STORY: [&str; 12] = [
     "submit a 1 1 $L; sleep 0.1",
     "submit b 1 4 $L; sleep 0.5",
@@ -119,13 +119,7 @@ impl Story {
     }
 
     fn tell(&mut self, line: &str) {
-        let log = self.folder.join("log");
-        let noting = format!(
-            "exec 9>>{0}/$TRAINYARD_JOB.lock; flock -n 9 || echo twice >> {0}/$TRAINYARD_JOB; \
-             echo $TRAINYARD_ATTEMPT >> {0}/$TRAINYARD_JOB",
-            log.display()
-        );
-        let line = line.replace("$L", &noting);
+        let line = line.replace("$L", &noting(&self.folder.join("log")));
         match line.split(' ').collect::<Vec<_>>()[..] {
             ["submit", key, ..] => {
                 let answer = self.ask(&line);
@@ -193,6 +187,17 @@ impl Story {
             assert!(begun, "job {}: the last of {starts:?} should be {}", parts[0], parts[2]);
         }
     }
+}
+
+/// A script's beginning: each program holds a lock of its own for as long as it or a child of it lives. If another is there
+/// with the same lock, or one of another attempt, that is written down; and the first one writes down the attempt.
+fn noting(log: &Path) -> String {
+    let log = log.display();
+    format!(
+        "B={log}/$TRAINYARD_JOB; A=$B-$TRAINYARD_ATTEMPT; exec 9>>$A-$RANK.lock; flock -n 9 || echo twice >> $B; \
+         for F in $B-*.lock; do case $F in $A-*) ;; *) flock -ns $F true || echo twice >> $B ;; esac; done; \
+         [ $RANK != 0 ] || echo $TRAINYARD_ATTEMPT >> $B"
+    )
 }
 
 /// No process and no group of the kernel outlives the jobs.

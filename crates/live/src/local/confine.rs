@@ -103,29 +103,37 @@ impl Confinement {
         }
     }
 
+    /// The groups that have those of all attempts.
+    fn roots(&self) -> Vec<&PathBuf> {
+        match self {
+            Self::V2 { root } => vec![root],
+            Self::V1 { cpu, memory } => [Some(cpu), memory.as_ref()].into_iter().flatten().collect(),
+            Self::Nice => Vec::new(),
+        }
+    }
+
     /// Removes the group that had those of all attempts, if none is left.
     pub fn leave(&self) {
-        match self {
-            Self::V2 { root } => drop(fs::remove_dir(root)),
-            Self::V1 { cpu, memory } => {
-                [Some(cpu), memory.as_ref()]
-                    .into_iter()
-                    .flatten()
-                    .for_each(|root| drop(fs::remove_dir(root)));
-            }
-            Self::Nice => {}
+        self.roots().into_iter().for_each(|root| drop(fs::remove_dir(root)));
+    }
+
+    /// Removes the groups of programs that nobody knows any more, and kills what is in them.
+    pub(super) fn sweep(&self, is_known: impl Fn(&str) -> bool) {
+        for root in self.roots() {
+            let entries = fs::read_dir(root).into_iter().flatten().flatten();
+            let unknown = |path: &PathBuf| {
+                let name = path.file_name().and_then(|name| name.to_str());
+                path.is_dir() && name.is_some_and(|name| !is_known(name))
+            };
+            let groups: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(unknown).collect();
+            empty(&groups);
+            remove(&groups);
         }
     }
 
     /// The groups of one program, made if need be.
     pub(super) fn groups(&self, program: &str) -> io::Result<Vec<PathBuf>> {
-        let groups: Vec<PathBuf> = match self {
-            Self::V2 { root } => vec![root.join(program)],
-            Self::V1 { cpu, memory } => {
-                [Some(cpu), memory.as_ref()].into_iter().flatten().map(|root| root.join(program)).collect()
-            }
-            Self::Nice => Vec::new(),
-        };
+        let groups: Vec<PathBuf> = self.roots().into_iter().map(|root| root.join(program)).collect();
         groups.iter().try_for_each(|group| make(group))?;
         Ok(groups)
     }

@@ -9,7 +9,9 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::Signal;
-use trainyard_sched::model::{Allocation, Cluster, GPU, NodeId, Placement, SERVER_TASK, UNLIMITED};
+use trainyard_sched::model::{
+    Allocation, Attempt, Cluster, GPU, JobId, NodeId, Placement, SERVER_TASK, UNLIMITED,
+};
 
 use super::Options;
 use super::attempt::{Control, Folder, MARK, Order, Program};
@@ -116,8 +118,14 @@ pub(super) fn shares(
 }
 
 /// The name of the kernel's groups of a program.
-pub(super) fn group_name(held: &Held, number: usize) -> String {
-    format!("{}-{}-{number}", held.job.id.0, held.attempt.0)
+pub(super) fn group_name(job: JobId, attempt: Attempt, number: usize) -> String {
+    format!("{}-{}-{number}", job.0, attempt.0)
+}
+
+/// The attempt that a group of this name is of.
+pub(super) fn attempt_of_group(name: &str) -> Option<(JobId, Attempt)> {
+    let mut numbers = name.splitn(3, '-').map(|number| number.parse().ok());
+    Some((JobId(numbers.next()??), Attempt(numbers.next()??)))
 }
 
 fn checkpoints(held: &Held, options: &Options) -> PathBuf {
@@ -161,7 +169,7 @@ fn programs(held: &Held, folder: &Folder, options: &Options, cluster: &Cluster) 
         // By this the processes of an attempt are known, so it is not for the owner to change.
         environment.insert(MARK.to_owned(), folder.0.display().to_string());
         *local += 1;
-        let groups = options.confinement.groups(&group_name(held, rank))?;
+        let groups = options.confinement.groups(&group_name(held.job.id, held.attempt, rank))?;
         options.confinement.set(&groups, share)?;
         let (nice, processors, address_space) = options.confinement.manners(share);
         programs.push(Program {

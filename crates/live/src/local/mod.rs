@@ -11,7 +11,7 @@ mod launch;
 mod process;
 mod watch;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -87,6 +87,10 @@ impl Executor for LocalExecutor {
     }
 
     fn adopt(&mut self, held: Vec<Held>, reporter: &Reporter) {
+        let known: BTreeSet<(JobId, Attempt)> = held.iter().map(|held| (held.job.id, held.attempt)).collect();
+        self.options
+            .confinement
+            .sweep(|name| launch::attempt_of_group(name).is_some_and(|attempt| known.contains(&attempt)));
         self.watch(reporter);
         for held in held {
             let (job, attempt) = (held.job.id, held.attempt);

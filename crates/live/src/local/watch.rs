@@ -85,7 +85,12 @@ impl Watched {
             folder.control().unwrap_or_else(|| launch::control(&held, &held.allocation, options, cluster));
         let programs = launch::shares(&held, &held.allocation, options, cluster).len();
         let groups = (0..programs)
-            .map(|i| options.confinement.groups(&launch::group_name(&held, i)).unwrap_or_default())
+            .map(|i| {
+                options
+                    .confinement
+                    .groups(&launch::group_name(held.job.id, held.attempt, i))
+                    .unwrap_or_default()
+            })
             .collect();
         let reported = Reported::of(&held, &folder);
         Self {
@@ -214,9 +219,10 @@ impl Watched {
             self.refused = Some(Instant::now() + delay(jobs, job, attempt));
             return false;
         }
+        // Once it is reported nobody may ever come back to it.
+        self.groups.iter().for_each(|groups| remove(groups));
         let event = self.last_word(ended.as_ref(), jobs, reporter);
         reporter.tell(event);
-        self.groups.iter().for_each(|groups| remove(groups));
         true
     }
 
@@ -224,8 +230,8 @@ impl Watched {
         let waits = Instant::now() < until && self.lost.is_none() && !self.told;
         if !waits {
             let (job, attempt) = (self.held.job.id, self.held.attempt);
-            reporter.tell(Event::StartFailed { job, attempt, node: None });
             self.groups.iter().for_each(|groups| remove(groups));
+            reporter.tell(Event::StartFailed { job, attempt, node: None });
         }
         !waits
     }
