@@ -1,14 +1,17 @@
 //! A daemon in a folder that goes away, on virtual nodes of this machine.
 
+#![allow(dead_code, reason = "what tests share is not all used by each")]
+
 pub(crate) mod place;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use trainyard_live::board::{Board, Card, Standing};
 use trainyard_live::daemon::DaemonError;
 use trainyard_live::local::{Confinement, LocalExecutor};
-use trainyard_live::{Daemon, Handle, Refusal, Work};
+use trainyard_live::{Daemon, Handle, Refusal, Settings, Work};
 use trainyard_sched::model::{Attempt, JobId, Parallelism};
 
 pub(crate) use place::gang;
@@ -23,15 +26,55 @@ pub(crate) struct Yard {
     daemon: Option<Daemon>,
     policy: &'static str,
     nodes: (u32, u64),
+    /// What is unusual about its settings.
+    change: Box<dyn Fn(&mut Settings)>,
+    /// Whether the folder is a disk of its own.
+    is_mounted: bool,
 }
 
 impl Yard {
     pub(crate) fn begin(policy: &'static str, words: &str) -> Self {
-        let (nodes, cores) = words.strip_suffix(":cpu").and_then(|words| words.split_once('x')).unwrap();
-        let nodes = (nodes.parse().unwrap(), cores.parse().unwrap());
-        let mut yard = Self { folder: tempfile::tempdir().unwrap(), daemon: None, policy, nodes };
+        Self::begin_with(policy, words, |_| {})
+    }
+
+    /// One whose settings are unusual.
+    pub(crate) fn begin_with(
+        policy: &'static str,
+        words: &str,
+        change: impl Fn(&mut Settings) + 'static,
+    ) -> Self {
+        let mut yard = Self::plan(policy, words, change);
         yard.daemon = Some(yard.second().unwrap());
         yard
+    }
+
+    /// One on a small disk of its own, if this machine lets one be made.
+    pub(crate) fn begin_on_disk(policy: &'static str, words: &str, bytes: u64) -> Option<Self> {
+        let mut yard = Self::plan(policy, words, |_| {});
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", &format!("size={bytes}"), "yard"]).arg(yard.folder.path());
+        yard.is_mounted = mount.output().is_ok_and(|done| done.status.success());
+        if !yard.is_mounted {
+            return None;
+        }
+        yard.daemon = Some(yard.second().unwrap());
+        Some(yard)
+    }
+
+    fn plan(policy: &'static str, words: &str, change: impl Fn(&mut Settings) + 'static) -> Self {
+        let (nodes, cores) = words.strip_suffix(":cpu").and_then(|words| words.split_once('x')).unwrap();
+        let nodes = (nodes.parse().unwrap(), cores.parse().unwrap());
+        let folder = tempfile::tempdir().unwrap();
+        Self { folder, daemon: None, policy, nodes, change: Box::new(change), is_mounted: false }
+    }
+
+    /// From now on its settings are unusual in this way.
+    pub(crate) fn unusual(&mut self, change: impl Fn(&mut Settings) + 'static) {
+        self.change = Box::new(change);
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.folder.path()
     }
 
     /// Another daemon in the same folder.
@@ -40,7 +83,9 @@ impl Yard {
         // Tests run side by side; what a share is worth has tests of its own.
         let exe = PathBuf::from(env!("CARGO_BIN_EXE_yard"));
         let options = place::options(self.folder.path(), exe, Confinement::Nice);
-        let settings = place::settings(self.folder.path(), cluster.clone(), self.policy);
+        let mut settings = place::settings(self.folder.path(), cluster, self.policy);
+        (self.change)(&mut settings);
+        let cluster = settings.cluster.clone();
         Daemon::begin(settings, Box::new(LocalExecutor::new(options, cluster)), Box::new(|_| {}))
     }
 
@@ -49,8 +94,16 @@ impl Yard {
     }
 
     pub(crate) fn restart(&mut self, away: Duration) {
-        self.daemon.take().unwrap().leave();
+        self.leave();
         std::thread::sleep(away);
+        self.come_back();
+    }
+
+    pub(crate) fn leave(&mut self) {
+        self.daemon.take().unwrap().leave();
+    }
+
+    pub(crate) fn come_back(&mut self) {
         self.daemon = Some(self.second().unwrap());
     }
 
@@ -97,6 +150,17 @@ impl Yard {
 
 impl Drop for Yard {
     fn drop(&mut self) {
+        if self.daemon.is_some() {
+            self.end();
+        }
+        if self.is_mounted {
+            let _ = Command::new("umount").arg("--lazy").arg(self.folder.path()).status();
+        }
+    }
+}
+
+impl Yard {
+    fn end(&mut self) {
         let handle = self.handle();
         let left: Vec<JobId> =
             handle.board().jobs.values().filter(|card| card.ended.is_none()).map(|card| card.job).collect();

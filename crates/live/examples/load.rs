@@ -1,0 +1,162 @@
+//! Measures a daemon under load, on a cluster that is not there: how long submissions take when many come at once, and
+//! whether a long queue makes decisions slower.
+//!
+//!     cargo run --release -p trainyard-live --example load [FOLDER]
+//!
+//! The folder says on which disk the journal is; by default it is the one for temporary files.
+
+#![allow(dead_code, reason = "what tests share is not all used here")]
+
+use std::collections::BTreeSet;
+use std::error::Error;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use trainyard_live::{Daemon, Executor, Handle, Held, Reporter, Settings, Work};
+use trainyard_sched::control::{Event, How, Outcome};
+use trainyard_sched::decide::Abilities;
+use trainyard_sched::model::{Allocation, Attempt, Cluster, JobId, NodeId, NodeState};
+
+#[path = "../tests/common/place.rs"]
+mod place;
+
+const SUBMISSIONS: usize = 10_000;
+const THREADS: usize = 50;
+/// Jobs that run at a time.
+const CORES: u64 = 8;
+/// Jobs of the queue that are let through to measure how fast decisions are.
+const MEASURED: u64 = 1_000;
+const QUEUES: [usize; 3] = [2_000, 20_000, 100_000];
+
+/// Jobs that run until a gate is opened, and then end at once.
+#[derive(Clone, Default)]
+struct Gate {
+    is_open: Arc<AtomicBool>,
+    waiting: Arc<Mutex<Vec<(JobId, Attempt, Reporter)>>>,
+}
+
+impl Gate {
+    fn open(&self) {
+        self.is_open.store(true, Ordering::SeqCst);
+        let waiting = std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
+        for (job, attempt, reporter) in waiting {
+            reporter.tell(Event::Finished { job, attempt, outcome: Outcome::Completed });
+        }
+    }
+}
+
+impl Executor for Gate {
+    fn abilities(&self) -> Abilities {
+        Abilities::NONE
+    }
+
+    fn describe(&self) -> String {
+        "nothing really runs".to_owned()
+    }
+
+    fn adopt(&mut self, _: Vec<Held>, _: &Reporter) {}
+
+    fn start(&mut self, held: Held, reporter: &Reporter) {
+        let (job, attempt) = (held.job.id, held.attempt);
+        reporter.tell(Event::Started { job, attempt, iterations: 0.0, speed: 0.0 });
+        if self.is_open.load(Ordering::SeqCst) {
+            reporter.tell(Event::Finished { job, attempt, outcome: Outcome::Completed });
+        } else {
+            let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            waiting.push((job, attempt, reporter.clone()));
+        }
+    }
+
+    fn stop(&mut self, _: JobId, _: Attempt, _: How) {}
+    fn resize(&mut self, _: JobId, _: Attempt, _: &Allocation) {}
+    fn merge(&mut self, _: JobId, _: Attempt) {}
+    fn node_changed(&mut self, _: &Cluster, _: NodeId, _: NodeState) {}
+}
+
+fn begin(folder: &Path, gate: &Gate) -> Result<Daemon, Box<dyn Error>> {
+    let settings = place::settings(folder, place::cluster((1, CORES)), "fifo");
+    let settings = Settings { settle: Duration::ZERO, ..settings };
+    Ok(Daemon::begin(settings, Box::new(gate.clone()), Box::new(|_| {}))?)
+}
+
+/// Submits so many jobs from many threads: their numbers, and how long each took.
+fn submit(handle: &Handle, count: usize) -> Vec<(JobId, Duration)> {
+    let one = |handle: &Handle| {
+        let work = Work::new(vec!["true".to_owned()]);
+        let began = Instant::now();
+        let answer = handle.submit(place::submission(place::gang(1), work, None));
+        (answer.expect("it is taken").0, began.elapsed())
+    };
+    std::thread::scope(|scope| {
+        let part = |_| scope.spawn(|| (0..count / THREADS).map(|_| one(handle)).collect::<Vec<_>>());
+        let threads: Vec<_> = (0..THREADS).map(part).collect();
+        threads.into_iter().flat_map(|thread| thread.join().expect("it submits")).collect()
+    })
+}
+
+fn submissions(folder: &Path) -> Result<(), Box<dyn Error>> {
+    let gate = Gate::default();
+    let daemon = begin(folder, &gate)?;
+    let began = Instant::now();
+    let answers = submit(&daemon.handle(), SUBMISSIONS);
+    let took = began.elapsed();
+    let numbers: BTreeSet<JobId> = answers.iter().map(|(job, _)| *job).collect();
+    let mut latencies: Vec<Duration> = answers.iter().map(|(_, took)| *took).collect();
+    latencies.sort();
+    let at = |part: f64| latencies[((latencies.len() - 1) as f64 * part) as usize].as_secs_f64() * 1e3;
+    daemon.leave();
+    let daemon = begin(folder, &gate)?;
+    let kept = daemon.handle().board().jobs.len();
+    daemon.leave();
+    println!(
+        "{SUBMISSIONS} submissions from {THREADS} threads: {:.0} a second; {:.1} ms in the middle, {:.1} ms for 99 %, \
+         {:.1} ms at the most; {} numbers, {kept} jobs after a restart",
+        SUBMISSIONS as f64 / took.as_secs_f64(),
+        at(0.5),
+        at(0.99),
+        at(1.0),
+        numbers.len()
+    );
+    Ok(())
+}
+
+fn decisions(folder: &Path, queued: usize) -> Result<(), Box<dyn Error>> {
+    let gate = Gate::default();
+    let daemon = begin(folder, &gate)?;
+    let handle = daemon.handle();
+    submit(&handle, queued);
+    let before = handle.board().decisions;
+    let starts = handle.board().starts;
+    let began = Instant::now();
+    gate.open();
+    while handle.board().starts < starts + MEASURED {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let (took, made) = (began.elapsed().as_secs_f64(), handle.board().decisions - before);
+    let started = handle.board().starts - starts;
+    daemon.leave();
+    let began = Instant::now();
+    begin(folder, &gate)?.leave();
+    println!(
+        "{queued} queued: {:.0} decisions and {:.0} starts a second; {:.2} s to come back and leave again",
+        made as f64 / took,
+        started as f64 / took,
+        began.elapsed().as_secs_f64()
+    );
+    Ok(())
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let folder = std::env::args_os().nth(1).map_or_else(std::env::temp_dir, Into::into);
+    let own = |name: &str| folder.join(format!("trainyard-load-{}-{name}", std::process::id()));
+    let measure = |name: &str, act: &dyn Fn(&Path) -> Result<(), Box<dyn Error>>| {
+        let folder = own(name);
+        let done = act(&folder);
+        std::fs::remove_dir_all(&folder)?;
+        done
+    };
+    measure("submissions", &submissions)?;
+    QUEUES.iter().try_for_each(|queued| measure(&queued.to_string(), &|folder| decisions(folder, *queued)))
+}
