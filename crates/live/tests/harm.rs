@@ -231,6 +231,8 @@ fn a_damaged_record_is_named_and_a_damaged_snapshot_does_without() {
     let mut yard = Yard::begin("fifo", "1x1:cpu");
     let job = yard.submit(gang(1), shell("true"));
     let card = yard.ends(job);
+    let another = yard.submit(gang(1), shell("true"));
+    yard.ends(another);
     yard.leave();
     tamper(&yard, "UPDATE snapshots SET checksum = checksum + 1");
     yard.come_back();
