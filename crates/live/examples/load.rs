@@ -24,11 +24,10 @@ mod place;
 
 const SUBMISSIONS: usize = 10_000;
 const THREADS: usize = 50;
-/// Jobs that run at a time.
-const CORES: u64 = 8;
-/// Jobs of the queue that are let through to measure how fast decisions are.
-const MEASURED: u64 = 1_000;
-const QUEUES: [usize; 3] = [2_000, 20_000, 100_000];
+/// So many jobs of a queue are let through, one at a time, and as many are put at its end; and that so often.
+const MEASURED: usize = 500;
+const ROUNDS: usize = 12;
+const QUEUES: [usize; 3] = [1_000, 10_000, 100_000];
 
 /// Jobs that run until a gate is opened, and then end at once.
 #[derive(Clone, Default)]
@@ -38,6 +37,10 @@ struct Gate {
 }
 
 impl Gate {
+    fn close(&self) {
+        self.is_open.store(false, Ordering::SeqCst);
+    }
+
     fn open(&self) {
         self.is_open.store(true, Ordering::SeqCst);
         let waiting = std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
@@ -76,7 +79,7 @@ impl Executor for Gate {
 }
 
 fn begin(folder: &Path, gate: &Gate) -> Result<Daemon, Box<dyn Error>> {
-    let settings = place::settings(folder, place::cluster((1, CORES)), "fifo");
+    let settings = place::settings(folder, place::cluster((1, 1)), "fifo");
     let settings = Settings { settle: Duration::ZERO, ..settings };
     Ok(Daemon::begin(settings, Box::new(gate.clone()), Box::new(|_| {}))?)
 }
@@ -127,22 +130,32 @@ fn decisions(folder: &Path, queued: usize) -> Result<(), Box<dyn Error>> {
     let daemon = begin(folder, &gate)?;
     let handle = daemon.handle();
     submit(&handle, queued);
-    let before = handle.board().decisions;
-    let starts = handle.board().starts;
-    let began = Instant::now();
-    gate.open();
-    while handle.board().starts < starts + MEASURED {
-        std::thread::sleep(Duration::from_millis(1));
+    let (mut took, mut made, mut longest) = (Duration::ZERO, 0, Duration::ZERO);
+    for _ in 0..ROUNDS {
+        submit(&handle, MEASURED);
+        let (decisions, starts) = (handle.board().decisions, handle.board().starts);
+        let began = Instant::now();
+        gate.open();
+        let mut last = (starts, began);
+        while handle.board().starts < starts + MEASURED as u64 {
+            std::thread::sleep(Duration::from_micros(200));
+            let now = handle.board().starts;
+            if now != last.0 {
+                longest = longest.max(last.1.elapsed());
+                last = (now, Instant::now());
+            }
+        }
+        took += began.elapsed();
+        made += handle.board().decisions - decisions;
+        gate.close();
     }
-    let (took, made) = (began.elapsed().as_secs_f64(), handle.board().decisions - before);
-    let started = handle.board().starts - starts;
     daemon.leave();
     let began = Instant::now();
     begin(folder, &gate)?.leave();
     println!(
-        "{queued} queued: {:.0} decisions and {:.0} starts a second; {:.2} s to come back and leave again",
-        made as f64 / took,
-        started as f64 / took,
+        "{queued} queued: {:.0} decisions a second, the longest pause {:.0} ms; {:.2} s to come back and leave again",
+        made as f64 / took.as_secs_f64(),
+        longest.as_secs_f64() * 1e3,
         began.elapsed().as_secs_f64()
     );
     Ok(())
