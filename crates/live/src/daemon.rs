@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel, sync_channel};
 use std::sync::{Arc, RwLock, RwLockReadGuard};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use trainyard_sched::control::{Core, Head, JOURNAL_VERSION, Moment, Record, run};
 use trainyard_sched::model::{Cluster, Job, JobId, NodeId, NodeState, Seed, Tenants, Time};
@@ -58,7 +58,8 @@ pub struct Settings {
     pub settle: Duration,
     /// How long a policy may think.
     pub budget: Duration,
-    /// After how many records the state is kept. So many are told again at the next start, at the most.
+    /// After how many records the state is kept, so that they need not be told again at the next start. A large state is kept
+    /// less often.
     pub keep_every: u64,
 }
 
@@ -387,6 +388,8 @@ impl Loop {
             at,
             since_kept,
             keep_every: settings.keep_every,
+            keeping: None,
+            keep_not_before: Instant::now(),
             leaves,
         };
         let bridge = Bridge {

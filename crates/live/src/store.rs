@@ -113,6 +113,13 @@ pub struct Kept {
     pub parameters: toml::Table,
 }
 
+impl Kept {
+    /// How it is written.
+    pub fn bytes(&self) -> Vec<u8> {
+        rmp_serde::to_vec_named(self).expect("a state can be written")
+    }
+}
+
 /// All that a journal holds, as it is read at the start.
 #[derive(Debug)]
 pub struct Contents {
@@ -216,17 +223,20 @@ impl Store {
         Ok(number)
     }
 
-    /// Keeps a state, in place of the one before. It is the state after all records so far.
-    pub fn keep(&mut self, kept: &Kept) -> Result<(), StoreError> {
+    /// The number of the last record; 0 if there is none.
+    pub const fn last(&self) -> u64 {
+        self.next - 1
+    }
+
+    /// Keeps a state, as [`Kept::bytes`] has it, in place of the one before. It is the state after this record.
+    pub fn keep(&mut self, after: u64, body: &[u8]) -> Result<(), StoreError> {
         let at = Sayer { path: &self.path };
-        let body = rmp_serde::to_vec_named(kept).expect("a state can be written");
-        let number = (self.next - 1) as i64;
         let write = |connection: &mut Connection| -> rusqlite::Result<()> {
             let all = connection.transaction()?;
             all.execute("DELETE FROM snapshots", [])?;
             all.execute(
                 "INSERT INTO snapshots VALUES (?1, ?2, ?3)",
-                params![number, body, i64::from(crc32fast::hash(&body))],
+                params![after as i64, body, i64::from(crc32fast::hash(body))],
             )?;
             fault::point();
             all.commit()?;

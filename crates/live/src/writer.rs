@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock};
-use std::time::Duration;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use trainyard_sched::control::{Batch, Core, Log, Record, Step};
 use trainyard_sched::model::{JobId, Time};
@@ -20,6 +21,17 @@ use crate::work::Work;
 /// How long to wait before the journal is tried again, if it cannot be written.
 const RETRY: Duration = Duration::from_millis(500);
 
+/// Keeping the state may take one part in so many of the time.
+const KEEP_PART: u32 = 20;
+
+/// A state that is being put into bytes.
+pub(crate) struct Keeping {
+    /// The last record before it.
+    after: u64,
+    began: Instant,
+    bytes: JoinHandle<Vec<u8>>,
+}
+
 /// Writes steps down, and answers whoever waited for that.
 pub(crate) struct Writer {
     pub(crate) store: Store,
@@ -33,6 +45,9 @@ pub(crate) struct Writer {
     pub(crate) since_kept: u64,
     /// So many records are told again at the next start, at the most.
     pub(crate) keep_every: u64,
+    /// The state that is being kept.
+    pub(crate) keeping: Option<Keeping>,
+    pub(crate) keep_not_before: Instant,
     /// Set when the daemon is to end.
     pub(crate) leaves: Arc<AtomicBool>,
 }
@@ -79,12 +94,34 @@ impl Writer {
         }
     }
 
-    /// Keeps the state, so that the next start need not tell everything again. If that fails it is tried later.
-    pub(crate) fn keep(&mut self, core: &Core) {
+    /// The state after the last record.
+    fn kept(&self, core: &Core) -> Kept {
         let (policy, parameters) = self.policy.clone();
-        let kept = Kept { moment: core.moment(self.at), policy, parameters };
-        let _ = self.store.keep(&kept);
-        self.since_kept = 0;
+        Kept { moment: core.moment(self.at), policy, parameters }
+    }
+
+    /// Keeps the state, so that the next start need not tell everything again.
+    pub(crate) fn keep(&mut self, core: &Core) {
+        let bytes = self.kept(core).bytes();
+        // If it fails, what was kept before and the records since say the same.
+        let _ = self.store.keep(self.store.last(), &bytes);
+    }
+
+    /// Keeps the state now and then. A large one takes a while to be put into bytes, so that is done aside.
+    fn keep_aside(&mut self, core: &Core) {
+        if let Some(keeping) = self.keeping.take_if(|keeping| keeping.bytes.is_finished())
+            && let Ok(bytes) = keeping.bytes.join()
+        {
+            let _ = self.store.keep(keeping.after, &bytes);
+            self.keep_not_before = Instant::now() + keeping.began.elapsed() * KEEP_PART;
+        }
+        let is_time = self.since_kept >= self.keep_every && Instant::now() >= self.keep_not_before;
+        if is_time && self.keeping.is_none() {
+            let (kept, began) = (self.kept(core), Instant::now());
+            let bytes = std::thread::spawn(move || kept.bytes());
+            self.keeping = Some(Keeping { after: self.store.last(), began, bytes });
+            self.since_kept = 0;
+        }
     }
 }
 
@@ -151,8 +188,6 @@ impl Log for Writer {
         for look in looks {
             look(core, self.at);
         }
-        if self.since_kept >= self.keep_every {
-            self.keep(core);
-        }
+        self.keep_aside(core);
     }
 }
