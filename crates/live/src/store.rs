@@ -20,6 +20,9 @@ use crate::work::Work;
 /// The version of the file. Readers refuse what they do not know.
 const STORE_VERSION: i64 = 1;
 
+/// Fast rather than small.
+const PACKING_LEVEL: i32 = 1;
+
 const TABLES: &str = "
     CREATE TABLE head (body TEXT NOT NULL, began_wall_us INTEGER NOT NULL);
     CREATE TABLE records (
@@ -114,9 +117,14 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// How it is written.
+    /// How it is written: packed, since jobs are much alike and whoever writes many bytes holds up the loop.
     pub fn bytes(&self) -> Vec<u8> {
-        rmp_serde::to_vec_named(self).expect("a state can be written")
+        let plain = rmp_serde::to_vec_named(self).expect("a state can be written");
+        zstd::bulk::compress(&plain, PACKING_LEVEL).expect("bytes can be packed")
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        rmp_serde::from_slice(&zstd::decode_all(bytes).ok()?).ok()
     }
 }
 
@@ -334,9 +342,9 @@ impl Sayer<'_> {
         let Some((number, body, checksum)) = row else { return Ok((0, None)) };
         // A state that cannot be read is no loss: everything can be told from the beginning.
         let sound = i64::from(crc32fast::hash(&body)) == checksum;
-        match rmp_serde::from_slice(&body) {
-            Ok(kept) if sound => Ok((number as u64, Some(kept))),
-            _ => Ok((0, None)),
+        match Kept::read(&body).filter(|_| sound) {
+            Some(kept) => Ok((number as u64, Some(kept))),
+            None => Ok((0, None)),
         }
     }
 

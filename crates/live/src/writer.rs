@@ -103,7 +103,6 @@ impl Writer {
     /// Keeps the state, so that the next start need not tell everything again.
     pub(crate) fn keep(&mut self, core: &Core) {
         let bytes = self.kept(core).bytes();
-        // If it fails, what was kept before and the records since say the same.
         let _ = self.store.keep(self.store.last(), &bytes);
     }
 
@@ -112,6 +111,7 @@ impl Writer {
         if let Some(keeping) = self.keeping.take_if(|keeping| keeping.bytes.is_finished())
             && let Ok(bytes) = keeping.bytes.join()
         {
+            // If it fails, what was kept before and the records since say the same.
             let _ = self.store.keep(keeping.after, &bytes);
             self.keep_not_before = Instant::now() + keeping.began.elapsed() * KEEP_PART;
         }

@@ -262,7 +262,9 @@ fn a_wall_clock_that_is_set_back_does_not_turn_time_back() {
 fn other_machines_or_tenants_are_another_folder() {
     let mut yard = Yard::begin("fifo", "1x1:cpu");
     yard.leave();
-    yard.unusual(|settings: &mut Settings| drop(settings.tenants.intern("another")));
+    yard.unusual(|settings: &mut Settings| {
+        settings.tenants.intern("another");
+    });
     assert!(refusal(&yard).contains("of the tenants default, and these are default, another"));
     yard.unusual(|settings: &mut Settings| settings.cluster = place::cluster((3, 1)));
     assert!(refusal(&yard).contains("choose another folder for another cluster"));
