@@ -29,6 +29,9 @@ const MEASURED: usize = 500;
 const ROUNDS: usize = 12;
 const QUEUES: [usize; 3] = [1_000, 10_000, 100_000];
 
+/// How a measurement ends.
+type Done = Result<(), Box<dyn Error>>;
+
 /// Jobs that run until a gate is opened, and then end at once.
 #[derive(Clone, Default)]
 struct Gate {
@@ -99,7 +102,7 @@ fn submit(handle: &Handle, count: usize) -> Vec<(JobId, Duration)> {
     })
 }
 
-fn submissions(folder: &Path) -> Result<(), Box<dyn Error>> {
+fn submissions(folder: &Path) -> Done {
     let gate = Gate::default();
     let daemon = begin(folder, &gate)?;
     let began = Instant::now();
@@ -125,7 +128,7 @@ fn submissions(folder: &Path) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn decisions(folder: &Path, queued: usize) -> Result<(), Box<dyn Error>> {
+fn decisions(folder: &Path, queued: usize) -> Done {
     let gate = Gate::default();
     let daemon = begin(folder, &gate)?;
     let handle = daemon.handle();
@@ -161,10 +164,10 @@ fn decisions(folder: &Path, queued: usize) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> Done {
     let folder = std::env::args_os().nth(1).map_or_else(std::env::temp_dir, Into::into);
     let own = |name: &str| folder.join(format!("trainyard-load-{}-{name}", std::process::id()));
-    let measure = |name: &str, act: &dyn Fn(&Path) -> Result<(), Box<dyn Error>>| {
+    let measure = |name: &str, act: &dyn Fn(&Path) -> Done| {
         let folder = own(name);
         let done = act(&folder);
         std::fs::remove_dir_all(&folder)?;

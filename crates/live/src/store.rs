@@ -154,7 +154,7 @@ impl Store {
         let connection = at.say("open", Connection::open(path))?;
         // Before anything is changed: a newer program's file stays as it is.
         let version = at.version(&connection)?;
-        if version > STORE_VERSION || version < 0 {
+        if !(0..=STORE_VERSION).contains(&version) {
             return Err(at.version_error(version, STORE_VERSION));
         }
         at.say("set up", connection.pragma_update(None, "journal_mode", "WAL"))?;
