@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use trainyard_sched::control::{Action, Batch, Core, Event, Outcome, Step};
 use trainyard_sched::decide::Verdict;
-use trainyard_sched::model::{Attempt, Job, JobId, NodeId, NodeState, TenantId, Time};
+use trainyard_sched::model::{Attempt, Better, Job, JobId, NodeId, NodeState, TenantId, Time};
 use trainyard_sched::view::{JobView, Phase};
 
 use crate::clock::Wall;
@@ -195,6 +195,8 @@ pub struct Board {
     pub starts: u64,
     /// Whether the journal cannot be written at the moment, and why.
     pub stalled: Option<String>,
+    /// Jobs that hold something, so that nobody must look through all for them.
+    holders: BTreeSet<JobId>,
 }
 
 /// What a step touches.
@@ -257,6 +259,7 @@ impl Board {
             }
         }
         for (job, outcome) in &step.ended {
+            self.holders.remove(job);
             if let Some(card) = self.jobs.get_mut(job) {
                 card.end(batch.at, *outcome);
             }
@@ -270,8 +273,20 @@ impl Board {
             let wall = Wall(began.0 + view.served.arrived.0);
             let mut card = Card::new(view, Arc::clone(work), wall);
             card.iterations = view.done.iterations;
-            card.loss = view.losses.latest().map(|point| point.loss);
+            // The state keeps a score as its negative.
+            let sign = if view.job.declared.loss.better == Better::Higher { -1.0 } else { 1.0 };
+            card.loss = view.losses.latest().map(|point| sign * point.loss);
+            view.losses.points().iter().for_each(|point| card.curve.add(point.iteration, sign * point.loss));
             self.jobs.insert(view.id(), card);
+            self.note_holder(view);
+        }
+    }
+
+    fn note_holder(&mut self, view: &JobView) {
+        if view.held.is_some() {
+            self.holders.insert(view.id());
+        } else {
+            self.holders.remove(&view.id());
         }
     }
 
@@ -292,15 +307,16 @@ impl Board {
                 card.renew(view, state.verdict(*id), self.at, &|node| {
                     Arc::clone(&state.cluster().node(node).name)
                 });
+                self.note_holder(view);
             }
         }
         if touched.nodes || self.nodes.is_empty() {
-            self.nodes = node_cards(core);
+            self.nodes = node_cards(core, &self.holders);
         }
     }
 }
 
-fn node_cards(core: &Core) -> Vec<NodeCard> {
+fn node_cards(core: &Core, holders: &BTreeSet<JobId>) -> Vec<NodeCard> {
     let (state, cluster) = (core.state(), core.state().cluster());
     let mut cards: Vec<NodeCard> = cluster
         .nodes
@@ -317,7 +333,7 @@ fn node_cards(core: &Core) -> Vec<NodeCard> {
             jobs: Vec::new(),
         })
         .collect();
-    for view in state.jobs().filter(|view| view.held.is_some()) {
+    for view in holders.iter().filter_map(|job| state.job(*job)) {
         for placement in view.held.placements() {
             let card = &mut cards[placement.node.index()];
             let demand = view.job.shape.demand_of(placement.task).unwrap_or_default();

@@ -63,6 +63,8 @@ pub(crate) struct Desk {
     pub(crate) looks: Vec<Look>,
     pub(crate) said: Vec<(JobId, Attempt, String)>,
     pub(crate) cluster: Cluster,
+    /// Whether the daemon ends with a step that could not be written down: nothing of it is done.
+    pub(crate) abandoned: bool,
     /// When the messages of this step had been gathered.
     pub(crate) gathered: Option<Instant>,
 }
@@ -100,7 +102,9 @@ impl Bridge {
     fn gather(&self, until: Option<Time>) -> Vec<Message> {
         let mut all: Vec<Message> = self.first(until).into_iter().collect();
         let end = Instant::now() + self.settle;
-        while !all.is_empty() && all.len() < MOST_MESSAGES {
+        // A step says of one change of the policy whether it was made, so there is no second one in it.
+        while all.last().is_some_and(|last| !matches!(last, Message::Choose(..))) && all.len() < MOST_MESSAGES
+        {
             match self.messages.recv_timeout(end.saturating_duration_since(Instant::now())) {
                 Ok(message) => all.push(message),
                 Err(_) => break,
@@ -134,9 +138,11 @@ impl Bridge {
             }
             Message::Node(node, state, reply) => {
                 events.push(Event::NodeChanged { node, state });
-                desk.cluster.nodes[node.index()].state = state;
-                // A node that fails does not wait until that is written down.
-                self.executor.node_changed(&desk.cluster, node, state);
+                if let Some(known) = desk.cluster.nodes.get_mut(node.index()) {
+                    known.state = state;
+                    // A node that fails does not wait until that is written down.
+                    self.executor.node_changed(&desk.cluster, node, state);
+                }
                 desk.answers.push(Box::new(move |_| {
                     let _ = reply.send(());
                 }));
@@ -220,7 +226,7 @@ impl Backend for Bridge {
     }
 
     fn wait(&mut self, until: Option<Time>) -> Option<Batch> {
-        if self.leaving {
+        if self.leaving || self.desk.borrow().abandoned {
             return None;
         }
         let messages = self.gather(until);
@@ -234,6 +240,9 @@ impl Backend for Bridge {
     }
 
     fn perform(&mut self, action: &Action) {
+        if self.desk.borrow().abandoned {
+            return;
+        }
         crate::fault::point();
         match action {
             Action::Start { job, attempt, allocation } => match self.held(*job, *attempt, allocation) {

@@ -5,36 +5,32 @@
 //! or nothing, and asks the executor what became of the actions.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel, sync_channel};
 use std::sync::{Arc, RwLock, RwLockReadGuard};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use trainyard_sched::control::{
-    Batch, Core, Head, JOURNAL_VERSION, Log, Maker, Moment, Record, Settings as LoopSettings, Step, run,
-};
+use trainyard_sched::control::{Core, Head, JOURNAL_VERSION, Moment, Record, run};
 use trainyard_sched::model::{Cluster, Job, JobId, NodeId, NodeState, Seed, Tenants, Time};
 use trainyard_sched::place::largest_gang;
-use trainyard_sched::view::{JobView, Phase};
+use trainyard_sched::view::JobView;
 
 use crate::board::{Board, Touched};
-use crate::bridge::{Bridge, Desk, Known, Message};
+use crate::bridge::{Bridge, Message};
 use crate::clock::{Clock, Wall};
-use crate::executor::{Executor, Held, Pending, Reporter};
-use crate::guard::{Fresh, Guarded};
-use crate::store::{Contents, Entry, Kept, Store, StoreError};
+use crate::executor::{Executor, Reporter};
+use crate::guard::Fresh;
+use crate::recover::{Recovered, desk_of};
+use crate::store::{Store, StoreError};
 use crate::work::Work;
+use crate::writer::Writer;
 
 /// The file with the journal.
 const JOURNAL: &str = "journal.sqlite";
 /// Held by the daemon that owns the folder.
 const LOCK: &str = "lock";
-/// So many records are told again at the next start, at the most.
-const KEEP_EVERY: u64 = 2_000;
-/// How long to wait before the journal is tried again, if it cannot be written.
-const RETRY: Duration = Duration::from_millis(500);
 /// How long somebody who asks waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -62,6 +58,14 @@ pub struct Settings {
     pub settle: Duration,
     /// How long a policy may think.
     pub budget: Duration,
+    /// After how many records the state is kept, so that they need not be told again at the next start. A large state is kept
+    /// less often.
+    pub keep_every: u64,
+}
+
+impl Settings {
+    /// The usual [`Settings::keep_every`].
+    pub const KEEP_EVERY: u64 = 2_000;
 }
 
 /// Why a daemon cannot begin.
@@ -105,7 +109,9 @@ pub enum DaemonError {
         given: String,
     },
     /// The policy cannot be made.
-    #[error("policy {name}: {why}")]
+    #[error(
+        "policy {name}: {why}; use the program that this journal was written by, or choose another folder"
+    )]
     Policy {
         /// Its name.
         name: String,
@@ -171,6 +177,8 @@ pub struct Told {
 pub struct Daemon {
     handle: Handle,
     thread: std::thread::JoinHandle<()>,
+    /// Set before it is told to leave, for when it waits for the disk.
+    leaves: Arc<AtomicBool>,
 }
 
 /// Asks a daemon for things. It may be cloned and sent to other threads.
@@ -197,10 +205,12 @@ impl Daemon {
         let (sender, shown) = (messages.clone(), Arc::clone(&board));
         let (cluster, tenants) = (Arc::new(settings.cluster.clone()), Arc::new(settings.tenants.clone()));
         let policies = Arc::clone(&settings.policies);
+        let leaves = Arc::new(AtomicBool::new(false));
+        let ends = Arc::clone(&leaves);
         let thread = std::thread::Builder::new()
             .name("loop".to_owned())
             .spawn(move || {
-                let desk = Loop::begin(settings, executor, follower, (sender, inbox), shown);
+                let desk = Loop::begin(settings, executor, follower, (sender, inbox), shown, ends);
                 match desk {
                     Ok((mut all, began)) => {
                         let _ = ready.send(Ok(began));
@@ -212,7 +222,7 @@ impl Daemon {
             .expect("a thread can be made");
         let began = is_ready.recv().expect("the loop says whether it began")?;
         let handle = Handle { messages, board, cluster, tenants, policies, began };
-        Ok(Self { handle, thread })
+        Ok(Self { handle, thread, leaves })
     }
 
     /// Asks it for things.
@@ -222,6 +232,7 @@ impl Daemon {
 
     /// Ends it. What runs goes on running and is found again at the next start.
     pub fn leave(self) {
+        self.leaves.store(true, Ordering::SeqCst);
         let _ = self.handle.messages.send(Message::Leave);
         let _ = self.thread.join();
     }
@@ -245,9 +256,8 @@ impl Handle {
         self.ask(|reply| Message::Withdraw(job, reply))
     }
 
-    /// Lets another policy decide from now on.
+    /// Lets another policy decide from now on. That it was refused is in the journal too.
     pub fn choose(&self, policy: &str, parameters: &toml::Table) -> Result<(), Refusal> {
-        (self.policies)(policy, parameters).map_err(Refusal::Policy)?;
         let (policy, parameters) = (policy.to_owned(), parameters.clone());
         self.ask(|reply| Message::Choose(policy, parameters, reply))?.map_err(Refusal::Policy)
     }
@@ -317,19 +327,6 @@ struct Loop {
     _lock: std::fs::File,
 }
 
-/// Writes steps down, and answers whoever waited for that.
-struct Writer {
-    store: Store,
-    desk: Rc<RefCell<Desk>>,
-    board: Arc<RwLock<Board>>,
-    follower: Follower,
-    policy: (String, toml::Table),
-    touched: Option<Touched>,
-    at: Time,
-    /// Records since a state was kept.
-    since_kept: u64,
-}
-
 impl Loop {
     fn begin(
         settings: Settings,
@@ -337,6 +334,7 @@ impl Loop {
         follower: Follower,
         (sender, messages): (Sender<Message>, Receiver<Message>),
         board: Arc<RwLock<Board>>,
+        leaves: Arc<AtomicBool>,
     ) -> Result<(Self, Wall), DaemonError> {
         let lock = take_folder(&settings.folder)?;
         let abilities = executor.abilities();
@@ -358,9 +356,6 @@ impl Loop {
             });
         }
         if contents.head.tenants != settings.tenants {
-            let names = |tenants: &Tenants| {
-                tenants.iter().map(|(_, tenant)| tenant.name.to_string()).collect::<Vec<_>>().join(", ")
-            };
             return Err(DaemonError::OtherTenants {
                 path: settings.folder,
                 kept: names(&contents.head.tenants),
@@ -383,8 +378,20 @@ impl Loop {
         }
         let desk = Rc::new(RefCell::new(desk));
         let at = clock.now();
-        let writer =
-            Writer { store, desk: Rc::clone(&desk), board, follower, policy, touched: None, at, since_kept };
+        let writer = Writer {
+            store,
+            desk: Rc::clone(&desk),
+            board,
+            follower,
+            policy,
+            touched: None,
+            at,
+            since_kept,
+            keep_every: settings.keep_every,
+            keeping: None,
+            keep_not_before: Instant::now(),
+            leaves,
+        };
         let bridge = Bridge {
             desk,
             messages,
@@ -401,8 +408,16 @@ impl Loop {
     fn turn(&mut self) {
         run(&mut self.bridge, &mut self.core, &mut self.writer);
         self.bridge.executor.leave();
-        self.writer.keep(&self.core);
+        let abandoned = self.bridge.desk.borrow().abandoned;
+        if !abandoned {
+            self.writer.keep(&self.core);
+        }
     }
+}
+
+/// The names of tenants, for people.
+fn names(tenants: &Tenants) -> String {
+    tenants.iter().map(|(_, tenant)| &*tenant.name).collect::<Vec<_>>().join(", ")
 }
 
 fn take_folder(folder: &Path) -> Result<std::fs::File, DaemonError> {
@@ -418,205 +433,5 @@ fn take_folder(folder: &Path) -> Result<std::fs::File, DaemonError> {
         Ok(()) => Ok(file),
         Err(std::fs::TryLockError::WouldBlock) => Err(DaemonError::Taken { path: folder.to_owned() }),
         Err(std::fs::TryLockError::Error(source)) => Err(fail(source)),
-    }
-}
-
-/// What the journal says, told again.
-struct Recovered {
-    core: Core,
-    board: Board,
-    policy: (String, toml::Table),
-}
-
-impl Recovered {
-    fn from(
-        settings: &Settings,
-        contents: &Contents,
-        abilities: trainyard_sched::decide::Abilities,
-    ) -> Result<Self, DaemonError> {
-        let head = &contents.head;
-        let (name, parameters) = match &contents.kept {
-            Some(kept) => (kept.policy.clone(), kept.parameters.clone()),
-            None => (head.policy.clone(), head.parameters.clone()),
-        };
-        let (policies, budget) = (Arc::clone(&settings.policies), settings.budget);
-        let maker: Maker = Box::new(move |name, parameters| {
-            policies(name, parameters).map(|fresh| {
-                Box::new(Guarded::new(fresh, budget)) as Box<dyn trainyard_sched::decide::Policy>
-            })
-        });
-        let policy =
-            maker(&name, &parameters).map_err(|why| DaemonError::Policy { name: name.clone(), why })?;
-        let loop_settings = LoopSettings { seed: head.seed, abilities, strict: false };
-        let mut core = match &contents.kept {
-            Some(kept) => kept.moment.resume(policy),
-            None => Core::new(head.cluster.clone(), head.tenants.clone(), policy, loop_settings),
-        }
-        .with_maker(maker);
-        let mut board = Board { policy: name, parameters, ..Board::default() };
-        board.tenants = head.tenants.iter().map(|(_, tenant)| Arc::clone(&tenant.name)).collect();
-        board.jobs = contents.ended.iter().map(|card| (card.job, card.clone())).collect();
-        let works: BTreeMap<JobId, Arc<Work>> =
-            contents.works.iter().map(|kept| (kept.job, Arc::clone(&kept.work))).collect();
-        board.restore(&core, &works, contents.began);
-        for (record, wall) in &contents.tail {
-            let batch = Batch { at: record.at, events: record.events.clone() };
-            core.retell(&batch, &record.step);
-            board.note(&batch, *wall, &record.step, &works);
-            board.renew(&core, &Touched::by(&batch, &record.step));
-        }
-        let policy = (board.policy.clone(), board.parameters.clone());
-        Ok(Self { core, board, policy })
-    }
-}
-
-fn desk_of(contents: Contents, core: &Core) -> Desk {
-    let mut desk = Desk::default();
-    for kept in contents.works {
-        desk.next = desk.next.max(kept.job.0 + 1);
-        if let Some(key) = &kept.key {
-            desk.keys.insert((Arc::clone(&kept.tenant), Arc::clone(key)), kept.job);
-        }
-        if let Some(view) = core.state().job(kept.job) {
-            let known = Known { job: Arc::clone(&view.job), work: kept.work, saved: view.done.saved };
-            desk.jobs.insert(kept.job, known);
-        }
-    }
-    desk
-}
-
-impl Desk {
-    /// What holds something, as far as is believed.
-    fn held(&self, core: &Core) -> Vec<Held> {
-        let held = core.state().jobs().filter(|view| view.held.is_some());
-        held.filter_map(|view| {
-            let known = self.jobs.get(&view.id())?;
-            Some(Held {
-                job: Arc::clone(&known.job),
-                work: Arc::clone(&known.work),
-                attempt: view.attempt,
-                allocation: view.held.clone(),
-                iterations: known.saved,
-                pending: match core.state().moves_to(view.id()) {
-                    _ if view.phase == Phase::Stopping => Some(Pending::Stop),
-                    Some(to) => Some(Pending::Resize(to.clone())),
-                    None => None,
-                },
-            })
-        })
-        .collect()
-    }
-}
-
-impl Writer {
-    /// Writes an entry down, however long it takes: until it is on disk nothing may be done and nobody answered.
-    fn write(&mut self, entry: &Entry<'_>) -> u64 {
-        loop {
-            match self.store.append(entry) {
-                Ok(number) => {
-                    self.stalled(None);
-                    return number;
-                }
-                Err(error) => {
-                    self.stalled(Some(error.to_string()));
-                    std::thread::sleep(RETRY);
-                }
-            }
-        }
-    }
-
-    fn stalled(&self, why: Option<String>) {
-        let same = self.shown(|board| board.stalled == why);
-        if !same {
-            self.show(|board| board.stalled = why);
-        }
-    }
-
-    fn show<R>(&self, change: impl FnOnce(&mut Board) -> R) -> R {
-        change(&mut self.board.write().unwrap_or_else(std::sync::PoisonError::into_inner))
-    }
-
-    fn shown<R>(&self, look: impl FnOnce(&Board) -> R) -> R {
-        look(&self.board.read().unwrap_or_else(std::sync::PoisonError::into_inner))
-    }
-
-    /// Answers whoever waited for this step.
-    fn answer(&self, step: &Step) {
-        let answers = std::mem::take(&mut self.desk.borrow_mut().answers);
-        for answer in answers {
-            answer(step);
-        }
-    }
-
-    /// Keeps the state, so that the next start need not tell everything again. If that fails it is tried later.
-    fn keep(&mut self, core: &Core) {
-        let (policy, parameters) = self.policy.clone();
-        let kept = Kept { moment: core.moment(self.at), policy, parameters };
-        if self.store.keep(&kept).is_ok() {
-            self.since_kept = 0;
-        }
-    }
-}
-
-impl Log for Writer {
-    fn step(&mut self, batch: &Batch, step: &Step) {
-        self.at = batch.at;
-        let quiet = batch.events.is_empty()
-            && step.decision.is_none()
-            && step.actions.is_empty()
-            && step.ended.is_empty()
-            && step.panic.is_none();
-        if quiet {
-            // The same request a second time brings nothing about and wants an answer all the same.
-            self.answer(step);
-            return;
-        }
-        let wall = Wall::now();
-        let record = Record { at: batch.at, events: batch.events.clone(), step: step.clone() };
-        let (works, said) = {
-            let mut desk = self.desk.borrow_mut();
-            (std::mem::take(&mut desk.works), std::mem::take(&mut desk.said))
-        };
-        let new: BTreeMap<JobId, Arc<Work>> =
-            works.iter().map(|kept| (kept.job, Arc::clone(&kept.work))).collect();
-        let ended = self.show(|board| {
-            board.hear(&said);
-            board.note(batch, wall, step, &new);
-            step.ended.iter().filter_map(|(job, _)| board.jobs.get(job).cloned()).collect::<Vec<_>>()
-        });
-        let number = self.write(&Entry { record: &record, wall, works: &works, ended: &ended });
-        self.since_kept += 1;
-        if step.unchanged.is_none() {
-            self.policy = self.shown(|board| (board.policy.clone(), board.parameters.clone()));
-        }
-        let mut desk = self.desk.borrow_mut();
-        for (job, _) in &step.ended {
-            desk.jobs.remove(job);
-        }
-        let took = desk.gathered.map(|gathered| gathered.elapsed()).unwrap_or_default();
-        drop(desk);
-        self.answer(step);
-        (self.follower)(&Told { number, wall, record: Arc::new(record), took });
-        self.touched = Some(Touched::by(batch, step));
-    }
-
-    fn rest(&mut self, core: &Core) {
-        let (looks, said) = {
-            let mut desk = self.desk.borrow_mut();
-            (std::mem::take(&mut desk.looks), std::mem::take(&mut desk.said))
-        };
-        self.show(|board| {
-            board.hear(&said);
-            if let Some(touched) = self.touched.as_ref() {
-                board.renew(core, touched);
-            }
-        });
-        self.touched = None;
-        for look in looks {
-            look(core, self.at);
-        }
-        if self.since_kept >= KEEP_EVERY {
-            self.keep(core);
-        }
     }
 }

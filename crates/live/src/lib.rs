@@ -11,7 +11,9 @@
 //! - [`board`]: the jobs as people are shown them.
 //! - [`fault`]: where a test may let the daemon die.
 //! - [`guard`]: holds a policy to its time.
-//! - [`daemon`]: puts it together, and recovers after a crash.
+//! - `writer`: writes steps down, and answers whoever waited for that.
+//! - `recover`: tells the journal again after a crash.
+//! - [`daemon`]: puts it together.
 
 pub mod board;
 mod bridge;
@@ -21,9 +23,11 @@ pub mod executor;
 pub mod fault;
 pub mod guard;
 pub mod local;
+mod recover;
 pub mod report;
 pub mod store;
 pub mod work;
+mod writer;
 
 pub use clock::Clock;
 pub use daemon::{Daemon, Handle, Refusal, Settings, Submission};

@@ -20,6 +20,9 @@ use crate::work::Work;
 /// The version of the file. Readers refuse what they do not know.
 const STORE_VERSION: i64 = 1;
 
+/// Fast rather than small.
+const PACKING_LEVEL: i32 = 1;
+
 const TABLES: &str = "
     CREATE TABLE head (body TEXT NOT NULL, began_wall_us INTEGER NOT NULL);
     CREATE TABLE records (
@@ -44,12 +47,14 @@ pub enum StoreError {
         source: rusqlite::Error,
     },
     /// A newer program wrote it.
-    #[error("{}: this journal has version {found}, and this program knows {STORE_VERSION}; use the program that wrote it, or a newer one", .path.display())]
+    #[error("{}: this journal has version {found}, and this program knows {known}; use the program that wrote it, or a newer one", .path.display())]
     Version {
         /// The file.
         path: PathBuf,
         /// Its version.
         found: i64,
+        /// The version that is understood.
+        known: i64,
     },
     /// A part of it is not what was written.
     #[error("{}: {what} {number} is damaged ({why}); restore the file from a copy, or begin with an empty folder", .path.display())]
@@ -111,6 +116,18 @@ pub struct Kept {
     pub parameters: toml::Table,
 }
 
+impl Kept {
+    /// How it is written: packed, since jobs are much alike and whoever writes many bytes holds up the loop.
+    pub fn bytes(&self) -> Vec<u8> {
+        let plain = rmp_serde::to_vec_named(self).expect("a state can be written");
+        zstd::bulk::compress(&plain, PACKING_LEVEL).expect("bytes can be packed")
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        rmp_serde::from_slice(&zstd::decode_all(bytes).ok()?).ok()
+    }
+}
+
 /// All that a journal holds, as it is read at the start.
 #[derive(Debug)]
 pub struct Contents {
@@ -135,14 +152,15 @@ impl Store {
     pub fn open(path: &Path, head: impl FnOnce() -> Head) -> Result<(Self, Contents), StoreError> {
         let at = Sayer { path };
         let connection = at.say("open", Connection::open(path))?;
+        // Before anything is changed: a newer program's file stays as it is.
+        let version = at.version(&connection)?;
+        if !(0..=STORE_VERSION).contains(&version) {
+            return Err(at.version_error(version, STORE_VERSION));
+        }
         at.say("set up", connection.pragma_update(None, "journal_mode", "WAL"))?;
         at.say("set up", connection.pragma_update(None, "synchronous", "FULL"))?;
-        let version: i64 =
-            at.say("read", connection.pragma_query_value(None, "user_version", |row| row.get(0)))?;
-        match version {
-            0 => at.begin(&connection, &head())?,
-            STORE_VERSION => {}
-            found => return Err(StoreError::Version { path: path.to_owned(), found }),
+        if version == 0 {
+            at.begin(&connection, &head())?;
         }
         let contents = at.read(&connection)?;
         let next: i64 = at.say(
@@ -157,10 +175,9 @@ impl Store {
         let at = Sayer { path };
         let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY;
         let connection = at.say("open", Connection::open_with_flags(path, flags))?;
-        let version: i64 =
-            at.say("read", connection.pragma_query_value(None, "user_version", |row| row.get(0)))?;
+        let version = at.version(&connection)?;
         if version != STORE_VERSION {
-            return Err(StoreError::Version { path: path.to_owned(), found: version });
+            return Err(at.version_error(version, STORE_VERSION));
         }
         let mut contents = at.read(&connection)?;
         contents.kept = None;
@@ -224,17 +241,20 @@ impl Store {
         Ok(number)
     }
 
-    /// Keeps a state, in place of the one before. It is the state after all records so far.
-    pub fn keep(&mut self, kept: &Kept) -> Result<(), StoreError> {
+    /// The number of the last record; 0 if there is none.
+    pub const fn last(&self) -> u64 {
+        self.next - 1
+    }
+
+    /// Keeps a state, as [`Kept::bytes`] has it, in place of the one before. It is the state after this record.
+    pub fn keep(&mut self, after: u64, body: &[u8]) -> Result<(), StoreError> {
         let at = Sayer { path: &self.path };
-        let body = rmp_serde::to_vec_named(kept).expect("a state can be written");
-        let number = (self.next - 1) as i64;
         let write = |connection: &mut Connection| -> rusqlite::Result<()> {
             let all = connection.transaction()?;
             all.execute("DELETE FROM snapshots", [])?;
             all.execute(
                 "INSERT INTO snapshots VALUES (?1, ?2, ?3)",
-                params![number, body, i64::from(crc32fast::hash(&body))],
+                params![after as i64, body, i64::from(crc32fast::hash(body))],
             )?;
             fault::point();
             all.commit()?;
@@ -243,6 +263,12 @@ impl Store {
         };
         at.say("write", write(&mut self.connection))
     }
+}
+
+/// What every head has.
+#[derive(Deserialize)]
+struct Version {
+    version: u32,
 }
 
 /// Says what failed, and in which file.
@@ -259,6 +285,14 @@ impl Sayer<'_> {
         StoreError::Damaged { path: self.path.to_owned(), what, number, why: why.to_string() }
     }
 
+    fn version(&self, connection: &Connection) -> Result<i64, StoreError> {
+        self.say("read", connection.pragma_query_value(None, "user_version", |row| row.get(0)))
+    }
+
+    fn version_error(&self, found: i64, known: i64) -> StoreError {
+        StoreError::Version { path: self.path.to_owned(), found, known }
+    }
+
     fn begin(&self, connection: &Connection, head: &Head) -> Result<(), StoreError> {
         let write = || -> rusqlite::Result<()> {
             let all = connection.unchecked_transaction()?;
@@ -266,7 +300,10 @@ impl Sayer<'_> {
             let body = serde_json::to_string(head).expect("a head can be written");
             all.execute("INSERT INTO head VALUES (?1, ?2)", params![body, Wall::now().0 as i64])?;
             all.pragma_update(None, "user_version", STORE_VERSION)?;
-            all.commit()
+            fault::point();
+            all.commit()?;
+            fault::point();
+            Ok(())
         };
         self.say("begin", write())
     }
@@ -277,10 +314,12 @@ impl Sayer<'_> {
             connection
                 .query_row("SELECT body, began_wall_us FROM head", [], |row| Ok((row.get(0)?, row.get(1)?))),
         )?;
-        let head: Head = serde_json::from_str(&head).map_err(|why| self.damaged("head", 0, why))?;
-        if head.version != JOURNAL_VERSION {
-            return Err(StoreError::Version { path: self.path.to_owned(), found: i64::from(head.version) });
+        // A newer head may have what this program cannot read, so its version is looked at alone.
+        let Version { version } = serde_json::from_str(&head).map_err(|why| self.damaged("head", 0, why))?;
+        if version != JOURNAL_VERSION {
+            return Err(self.version_error(version.into(), JOURNAL_VERSION.into()));
         }
+        let head: Head = serde_json::from_str(&head).map_err(|why| self.damaged("head", 0, why))?;
         let (after, kept) = self.kept(connection)?;
         let tail = self.records(connection, after, usize::MAX)?;
         let last = match tail.last() {
@@ -313,9 +352,9 @@ impl Sayer<'_> {
         let Some((number, body, checksum)) = row else { return Ok((0, None)) };
         // A state that cannot be read is no loss: everything can be told from the beginning.
         let sound = i64::from(crc32fast::hash(&body)) == checksum;
-        match rmp_serde::from_slice(&body) {
-            Ok(kept) if sound => Ok((number as u64, Some(kept))),
-            _ => Ok((0, None)),
+        match Kept::read(&body).filter(|_| sound) {
+            Some(kept) => Ok((number as u64, Some(kept))),
+            None => Ok((0, None)),
         }
     }
 

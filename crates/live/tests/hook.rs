@@ -1,6 +1,5 @@
 //! The example with the hook for Python under a real daemon: it is stopped and saves; it is lost and goes on from what it saved.
 
-#[expect(dead_code, reason = "other tests need more of it")]
 mod common;
 
 use std::process::{Command, Stdio};

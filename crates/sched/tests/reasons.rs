@@ -11,7 +11,7 @@ use trainyard_sched::decide::{Abilities, Ahead, Cadence, Decision, Entry, Policy
 use trainyard_sched::estimate::Fitting;
 use trainyard_sched::model::{
     Allocation, Cluster, Declared, GPU, Job, JobId, NodeState, Parallelism, Quota, Resources, Tenant,
-    Tenants, Topology, Weight,
+    TenantId, Tenants, Topology, Weight,
 };
 use trainyard_sched::policies;
 use trainyard_sched::rank::Shape;
@@ -373,4 +373,18 @@ fn reasons_are_true_and_every_kind_comes_up() {
     let never: Vec<_> =
         Reason::KINDS.iter().map(|(kind, _)| *kind).filter(|kind| !found.kinds.contains(kind)).collect();
     assert!(never.is_empty(), "no history brings up {never:?}");
+}
+
+/// A journal in which a number cannot be read again would keep a daemon from coming back.
+#[test]
+fn a_number_without_bounds_in_a_reason_can_be_written_and_read() {
+    let share = |share| Verdict::Wait(Reason::ShareUsed { tenant: TenantId(3), share });
+    let gain = |next, last| Verdict::Run(Reason::ByGain { next, last });
+    let served = |served_gpu_s| Verdict::Run(Reason::Demoted { band: 2, served_gpu_s });
+    for verdict in
+        [share(f64::INFINITY), gain(f64::INFINITY, 0.5), gain(1.0, f64::INFINITY), served(f64::INFINITY)]
+    {
+        let text = serde_json::to_string(&verdict).expect("it can be written");
+        assert_eq!(serde_json::from_str::<Verdict>(&text).expect("it can be read"), verdict, "{text}");
+    }
 }

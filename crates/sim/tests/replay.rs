@@ -11,7 +11,7 @@ mod world;
 use std::path::{Path, PathBuf};
 
 use common::Trying;
-use trainyard_sched::control::{Batch, Core, Head, JOURNAL_VERSION, Log, Record, Settings};
+use trainyard_sched::control::{Batch, Core, Head, JOURNAL_VERSION, Log, Moment, Record, Settings};
 use trainyard_sched::metrics::{Metrics, Summary};
 use trainyard_sched::place::Rule;
 use trainyard_sched::policies;
@@ -52,6 +52,42 @@ fn a_journal_told_to_a_fresh_loop_gives_the_same_steps_and_numbers() {
             let _trying = Trying(format!("{} with seed {seed}", entry.name));
             let journal = World::random(seed, rule, true).journal(entry.name);
             assert_eq!(replay(&journal.lines()), Ok(journal.summary));
+        }
+    }
+}
+
+/// A loop at the beginning of a journal.
+fn core_of(head: &Head) -> Core {
+    let policy = policies::build(&head.policy, &head.parameters).expect("a policy");
+    let settings = Settings { seed: head.seed, abilities: head.abilities, strict: true };
+    Core::new(head.cluster.clone(), head.tenants.clone(), policy, settings)
+}
+
+#[test]
+fn a_journal_that_is_told_again_leaves_the_same_state_as_the_run() {
+    let bytes = |core: &Core, at| serde_json::to_string(&core.moment(at)).expect("it can be written");
+    for entry in policies::ALL {
+        let rule = common::rule_of(&(entry.defaults)());
+        for seed in 0..8 {
+            let _trying = Trying(format!("{} with seed {seed}", entry.name));
+            let text = World::random(seed, rule, true).journal(entry.name).lines();
+            let mut lines = text.lines();
+            let head: Head = serde_json::from_str(lines.next().expect("a head")).expect("it is one");
+            let (mut lived, mut told) = (core_of(&head), core_of(&head));
+            for (number, line) in lines.enumerate() {
+                let record: Record = serde_json::from_str(line).expect("it is a record");
+                let batch = Batch { at: record.at, events: record.events };
+                let step = lived.step(&batch);
+                // A daemon may come back from a state that was kept at any record.
+                if number % 7 == 3 {
+                    let kept = serde_json::to_string(&told.moment(batch.at)).expect("it can be written");
+                    let kept: Moment = serde_json::from_str(&kept).expect("it can be read");
+                    told = kept.resume(policies::build(&head.policy, &head.parameters).expect("a policy"));
+                }
+                told.retell(&batch, &step).expect("it can be told again");
+                assert_eq!(bytes(&told, batch.at), bytes(&lived, batch.at), "after record {number}");
+                assert_eq!(told.next_wake(batch.at), step.wake, "after record {number}");
+            }
         }
     }
 }

@@ -118,6 +118,7 @@ pub(super) fn perform(given: &ServeArguments) -> Result<Ending, Failure> {
         seed: Seed(service.seed),
         settle: service.settle,
         budget: service.budget,
+        keep_every: Settings::KEEP_EVERY,
     };
     let daemon = Daemon::begin(settings, executor, Arc::clone(&history).follower())?;
     history.resume().map_err(DaemonError::from)?;

@@ -153,6 +153,7 @@ fn begin(policy: &PolicyChoice, place: &Place<'_>, quality: Arc<Mutex<Quality>>)
         seed: Seed(0),
         settle: Duration::from_millis(5),
         budget: Duration::from_secs(5),
+        keep_every: Settings::KEEP_EVERY,
     };
     let follower = move |told: &Told| {
         let batch = Batch { at: told.record.at, events: told.record.events.clone() };

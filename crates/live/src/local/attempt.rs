@@ -10,7 +10,10 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use trainyard_sched::model::{Attempt, JobId};
 
-use super::process::Identity;
+use super::process::{Identity, kill_marked};
+
+/// In the environment of every process of an attempt: its folder.
+pub(super) const MARK: &str = "TRAINYARD_DIR";
 
 /// The folder of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +24,9 @@ pub(super) struct Folder(pub(super) PathBuf);
 pub(super) struct Order {
     /// How long programs may take to leave when told to, in seconds.
     pub(super) grace_s: u32,
+    /// From how many iterations it goes on.
+    #[serde(default)]
+    pub(super) begun_from: f64,
     /// The programs.
     pub(super) programs: Vec<Program>,
 }
@@ -113,7 +119,9 @@ impl Folder {
         // A link appears at once with its content, which a file that is created does not.
         let mine = self.0.join(format!("claim-{}", std::process::id()));
         fs::write(&mine, serde_json::to_vec(&by)?)?;
+        crate::fault::point();
         let taken = fs::hard_link(&mine, self.0.join("claim"));
+        crate::fault::point();
         fs::remove_file(&mine)?;
         match taken {
             Ok(()) => Ok(true),
@@ -133,6 +141,16 @@ impl Folder {
 
     pub(super) fn running(&self) -> Option<Running> {
         self.read("running.json").ok()
+    }
+
+    /// The last word in place of a keeper that was killed.
+    pub(super) fn write_ended(&self, ended: &Ended) -> io::Result<()> {
+        self.replace("ended.json", ended)
+    }
+
+    /// Kills whatever was started in this attempt, its keeper aside. Says whether nothing is left.
+    pub(super) fn kill_programs(&self) -> bool {
+        kill_marked(MARK, &self.0)
     }
 
     pub(super) fn ended(&self) -> Option<Ended> {
@@ -158,7 +176,10 @@ impl Folder {
     fn replace(&self, name: &str, what: &impl Serialize) -> io::Result<()> {
         let beside = self.0.join(format!("{name}.new"));
         fs::write(&beside, serde_json::to_vec(what)?)?;
-        fs::rename(beside, self.0.join(name))
+        crate::fault::point();
+        fs::rename(beside, self.0.join(name))?;
+        crate::fault::point();
+        Ok(())
     }
 
     fn read<T: DeserializeOwned>(&self, name: &str) -> io::Result<T> {
@@ -190,7 +211,7 @@ mod tests {
     fn an_attempt_is_taken_once() {
         let at = tempfile::tempdir().unwrap();
         let folder = Folder::of(at.path(), JobId(3), Attempt(1));
-        folder.write_order(&Order { grace_s: 1, programs: Vec::new() }).unwrap();
+        folder.write_order(&Order { grace_s: 1, begun_from: 0.0, programs: Vec::new() }).unwrap();
         assert_eq!(folder.claimed(), None);
         assert!(folder.claim(None).unwrap());
         assert!(!folder.claim(Some(Identity { pid: 1, began: 2 })).unwrap());

@@ -4,8 +4,11 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use super::process::Identity;
+use rustix::process::Pid;
+
+use super::process::{Identity, kill_until_none};
 
 /// The period of CPU quotas in microseconds, the kernel's usual one.
 const PERIOD_US: u64 = 100_000;
@@ -13,6 +16,10 @@ const PERIOD_US: u64 = 100_000;
 const LEAST_QUOTA_US: u64 = 1_000;
 /// One step of niceness changes a weight by this factor; see sched(7).
 const NICE_FACTOR: f64 = 1.25;
+
+/// How often, and after how long each time, it is tried to remove a group.
+const REMOVE_ROUNDS: u32 = 50;
+const REMOVE_ROUND: Duration = Duration::from_millis(2);
 
 /// The way in which shares are kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,26 +103,37 @@ impl Confinement {
         }
     }
 
+    /// The groups that have those of all attempts.
+    fn roots(&self) -> Vec<&PathBuf> {
+        match self {
+            Self::V2 { root } => vec![root],
+            Self::V1 { cpu, memory } => [Some(cpu), memory.as_ref()].into_iter().flatten().collect(),
+            Self::Nice => Vec::new(),
+        }
+    }
+
     /// Removes the group that had those of all attempts, if none is left.
     pub fn leave(&self) {
-        match self {
-            Self::V2 { root } => remove(std::slice::from_ref(root)),
-            Self::V1 { cpu, memory } => {
-                remove(&[Some(cpu), memory.as_ref()].into_iter().flatten().cloned().collect::<Vec<_>>())
-            }
-            Self::Nice => {}
+        self.roots().into_iter().for_each(|root| drop(fs::remove_dir(root)));
+    }
+
+    /// Removes the groups of programs that nobody knows any more, and kills what is in them.
+    pub(super) fn sweep(&self, is_known: impl Fn(&str) -> bool) {
+        for root in self.roots() {
+            let entries = fs::read_dir(root).into_iter().flatten().flatten();
+            let unknown = |path: &PathBuf| {
+                let name = path.file_name().and_then(|name| name.to_str());
+                path.is_dir() && name.is_some_and(|name| !is_known(name))
+            };
+            let groups: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(unknown).collect();
+            empty(&groups);
+            remove(&groups);
         }
     }
 
     /// The groups of one program, made if need be.
     pub(super) fn groups(&self, program: &str) -> io::Result<Vec<PathBuf>> {
-        let groups: Vec<PathBuf> = match self {
-            Self::V2 { root } => vec![root.join(program)],
-            Self::V1 { cpu, memory } => {
-                [Some(cpu), memory.as_ref()].into_iter().flatten().map(|root| root.join(program)).collect()
-            }
-            Self::Nice => Vec::new(),
-        };
+        let groups: Vec<PathBuf> = self.roots().into_iter().map(|root| root.join(program)).collect();
         groups.iter().try_for_each(|group| make(group))?;
         Ok(groups)
     }
@@ -181,10 +199,24 @@ fn niceness(cpus: f64) -> i32 {
     (steps.round() as i32).clamp(0, 19)
 }
 
-/// Removes the groups of a program that is gone.
+/// Kills what is left in the groups of a program. Says whether nothing is left.
+pub(super) fn empty(groups: &[PathBuf]) -> bool {
+    let inside = |group: &PathBuf| {
+        let text = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
+        text.lines().filter_map(|line| Pid::from_raw(line.parse().ok()?)).collect::<Vec<_>>()
+    };
+    groups.iter().all(|group| kill_until_none(|| inside(group)))
+}
+
+/// Removes the groups of a program that is gone. The kernel needs a moment after the last process.
 pub(super) fn remove(groups: &[PathBuf]) {
     for group in groups {
-        let _ = fs::remove_dir(group);
+        for _ in 0..REMOVE_ROUNDS {
+            match fs::remove_dir(group) {
+                Err(error) if error.kind() == io::ErrorKind::ResourceBusy => std::thread::sleep(REMOVE_ROUND),
+                _ => break,
+            }
+        }
     }
 }
 

@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use super::attempt::{Ended, Folder, Order, Program, Reserved, Running};
+use super::attempt::{Ended, Folder, MARK, Order, Program, Reserved, Running};
+use super::confine::empty;
 use super::process::{Identity, signal_group};
 
 /// How often it looks whether it was told to stop.
@@ -42,7 +43,7 @@ pub fn become_program(folder: &Path, number: usize) -> String {
         Ok(None) => return format!("the order has no program {number}"),
         Err(error) => return format!("cannot read the order: {error}"),
     };
-    if let Err(error) = confine(&program) {
+    if let Err(error) = confine(&program, &folder) {
         return error;
     }
     let Some((name, arguments)) = program.command.split_first() else { return "no command".to_owned() };
@@ -58,10 +59,16 @@ pub fn become_program(folder: &Path, number: usize) -> String {
 }
 
 /// Applies to this very process what its program is confined to.
-fn confine(program: &Program) -> Result<(), String> {
+fn confine(program: &Program, folder: &Folder) -> Result<(), String> {
     // Should the keeper be killed, its programs do not run on unseen.
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(|error| error.to_string())?;
+    // If it was killed before that, there was no signal.
+    let parent = rustix::process::getppid().map(rustix::process::Pid::as_raw_nonzero);
+    let keeper = folder.claimed().flatten();
+    if keeper.is_none_or(|keeper| parent.is_none_or(|parent| parent.get() != keeper.pid)) {
+        return Err("its keeper is gone".to_owned());
+    }
     for group in &program.groups {
         std::fs::write(group.join("cgroup.procs"), "0")
             .map_err(|error| format!("cannot join {}: {error}", group.display()))?;
@@ -93,18 +100,19 @@ fn keep_attempt(folder: &Folder, exe: &Path) -> io::Result<()> {
     let reserved = folder.reserve_ended()?;
     let order = folder.order()?;
     let mut keeper = Keeper { told, order, leaders: Vec::new(), deadline: None, first: None };
-    match keeper.start(folder, exe) {
-        Ok(exits) => {
-            folder.write_running(&Running { programs: keeper.leaders.clone() })?;
-            keeper.wait(&exits);
-        }
+    let started = keeper.start(folder, exe).and_then(|exits| {
+        folder.write_running(&Running { programs: keeper.leaders.clone() })?;
+        Ok(exits)
+    });
+    match started {
+        Ok(exits) => keeper.wait(&exits),
         Err(error) => {
             keeper.signal(Signal::KILL);
             let refused = Some(error.to_string());
             keeper.first = Some(Ended { code: Some(NOT_STARTED), signal: None, told: false, refused });
         }
     }
-    keeper.finish(reserved)
+    keeper.finish(folder, reserved)
 }
 
 struct Keeper {
@@ -183,8 +191,12 @@ impl Keeper {
     }
 
     /// Nothing of the attempt is left when this is written.
-    fn finish(self, reserved: Reserved) -> io::Result<()> {
+    fn finish(self, folder: &Folder, reserved: Reserved) -> io::Result<()> {
         self.signal(Signal::KILL);
+        folder.kill_programs();
+        for program in &self.order.programs {
+            empty(&program.groups);
+        }
         let none = Ended { code: Some(0), signal: None, told: false, refused: None };
         reserved.write(&self.first.unwrap_or(none))
     }
@@ -197,6 +209,7 @@ fn start_one(exe: &Path, folder: &Folder, number: usize, output: &PathBuf) -> io
         .arg(&folder.0)
         .arg("--program")
         .arg(number.to_string())
+        .env(MARK, &folder.0)
         .stdin(Stdio::null())
         .stdout(open()?)
         .stderr(open()?)

@@ -8,10 +8,13 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use trainyard_sched::model::{Allocation, Cluster, GPU, NodeId, Placement, SERVER_TASK, UNLIMITED};
+use rustix::process::Signal;
+use trainyard_sched::model::{
+    Allocation, Attempt, Cluster, GPU, JobId, NodeId, Placement, SERVER_TASK, UNLIMITED,
+};
 
 use super::Options;
-use super::attempt::{Control, Folder, Order, Program};
+use super::attempt::{Control, Folder, MARK, Order, Program};
 use super::confine::Share;
 use crate::executor::Held;
 use crate::work::Launch;
@@ -20,14 +23,14 @@ use crate::work::Launch;
 pub(super) fn launch(held: &Held, options: &Options, cluster: &Cluster) -> io::Result<(Folder, Child)> {
     let folder = Folder::of(&options.jobs, held.job.id, held.attempt);
     if folder.has_order() {
-        // It was ordered by a daemon that died before it wrote that down; nobody may begin it any more.
-        fs::remove_dir_all(&folder.0)?;
+        clear(&folder)?;
     }
     fs::create_dir_all(&folder.0)?;
     fs::create_dir_all(checkpoints(held, options))?;
     folder.write_control(&control(held, &held.allocation, options, cluster))?;
     folder.write_order(&Order {
         grace_s: held.work.grace_s,
+        begun_from: held.iterations,
         programs: programs(held, &folder, options, cluster)?,
     })?;
     crate::fault::point();
@@ -43,6 +46,20 @@ pub(super) fn launch(held: &Held, options: &Options, cluster: &Cluster) -> io::R
         .spawn()?;
     crate::fault::point();
     Ok((folder, keeper))
+}
+
+/// Removes an attempt that the journal knows nothing of, as when the journal was restored from a copy: whoever runs it is
+/// killed, and nobody may begin it any more.
+fn clear(folder: &Folder) -> io::Result<()> {
+    if !folder.claim(None)?
+        && let Some(keeper) = folder.claimed().flatten()
+    {
+        keeper.signal(Signal::KILL);
+    }
+    if !folder.kill_programs() {
+        return Err(io::Error::other("what runs from an earlier start of the same number cannot be killed"));
+    }
+    fs::remove_dir_all(&folder.0)
 }
 
 /// What an attempt's programs are told at the beginning of the file that they may look at.
@@ -101,8 +118,14 @@ pub(super) fn shares(
 }
 
 /// The name of the kernel's groups of a program.
-pub(super) fn group_name(held: &Held, number: usize) -> String {
-    format!("{}-{}-{number}", held.job.id.0, held.attempt.0)
+pub(super) fn group_name(job: JobId, attempt: Attempt, number: usize) -> String {
+    format!("{}-{}-{number}", job.0, attempt.0)
+}
+
+/// The attempt that a group of this name is of.
+pub(super) fn attempt_of_group(name: &str) -> Option<(JobId, Attempt)> {
+    let mut numbers = name.splitn(3, '-').map(|number| number.parse().ok());
+    Some((JobId(numbers.next()??), Attempt(numbers.next()??)))
 }
 
 fn checkpoints(held: &Held, options: &Options) -> PathBuf {
@@ -143,8 +166,10 @@ fn programs(held: &Held, folder: &Folder, options: &Options, cluster: &Cluster) 
         let mut environment = common.clone();
         environment.extend(own_environment(&parts, placement, (rank, *local), &nodes, share));
         environment.extend(held.work.environment.clone());
+        // By this the processes of an attempt are known, so it is not for the owner to change.
+        environment.insert(MARK.to_owned(), folder.0.display().to_string());
         *local += 1;
-        let groups = options.confinement.groups(&group_name(held, rank))?;
+        let groups = options.confinement.groups(&group_name(held.job.id, held.attempt, rank))?;
         options.confinement.set(&groups, share)?;
         let (nice, processors, address_space) = options.confinement.manners(share);
         programs.push(Program {
@@ -174,7 +199,6 @@ fn common_environment(
         ("TRAINYARD_JOB".to_owned(), held.job.id.0.to_string()),
         ("TRAINYARD_JOB_NAME".to_owned(), held.job.name.to_string()),
         ("TRAINYARD_ATTEMPT".to_owned(), held.attempt.0.to_string()),
-        ("TRAINYARD_DIR".to_owned(), text(folder.0.clone())),
         ("TRAINYARD_PROGRESS_FILE".to_owned(), text(folder.progress())),
         ("TRAINYARD_CONTROL_FILE".to_owned(), text(folder.control_file())),
         ("TRAINYARD_CHECKPOINT_DIR".to_owned(), text(checkpoints(held, options))),

@@ -11,11 +11,12 @@ mod launch;
 mod process;
 mod watch;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use trainyard_sched::control::{Event, How};
+use trainyard_sched::control::How;
 use trainyard_sched::decide::Abilities;
 use trainyard_sched::model::{Allocation, Attempt, Cluster, JobId, NodeId, NodeState};
 
@@ -88,18 +89,21 @@ impl Executor for LocalExecutor {
     }
 
     fn adopt(&mut self, held: Vec<Held>, reporter: &Reporter) {
+        let known: BTreeSet<(JobId, Attempt)> = held.iter().map(|held| (held.job.id, held.attempt)).collect();
+        self.options
+            .confinement
+            .sweep(|name| launch::attempt_of_group(name).is_some_and(|attempt| known.contains(&attempt)));
         self.watch(reporter);
         for held in held {
             let (job, attempt) = (held.job.id, held.attempt);
             let folder = Folder::of(&self.options.jobs, job, attempt);
-            // Either a keeper has it, or nobody will: an order that was not yet taken is taken back.
-            let given_up = !folder.has_order() || folder.claim(None).unwrap_or(true);
-            if given_up || folder.claimed() == Some(None) {
-                reporter.tell(Event::StartFailed { job, attempt, node: None });
-                continue;
-            }
             let pending = held.pending.clone();
-            let watched = Watched::adopted(held, folder, &self.options, &self.cluster);
+            // Either a keeper has it, or nobody will: an order that was not yet taken is taken back.
+            let watched = if folder.has_order() {
+                Watched::adopted(held, folder, &self.options, &self.cluster)
+            } else {
+                Watched::refused(held, folder, Duration::ZERO, &self.options, &self.cluster)
+            };
             self.lock().insert((job, attempt), watched);
             match pending {
                 Some(Pending::Stop) => self.stop(job, attempt, How::Save),
@@ -119,7 +123,10 @@ impl Executor for LocalExecutor {
             }
             Err(error) => {
                 reporter.say(job, attempt, format!("cannot be started: {error}"));
-                reporter.tell(Event::StartFailed { job, attempt, node: None });
+                let folder = Folder::of(&self.options.jobs, job, attempt);
+                let after = watch::delay(&self.options.jobs, job, attempt);
+                let watched = Watched::refused(held, folder, after, &self.options, &self.cluster);
+                self.lock().insert((job, attempt), watched);
             }
         }
     }

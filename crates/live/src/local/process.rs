@@ -1,9 +1,16 @@
 //! Processes of this machine: who is who, and whether it is still there.
 
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal};
 use serde::{Deserialize, Serialize};
+
+/// How often what must go is looked for, and how long it is waited for each time.
+const KILL_ROUNDS: u32 = 100;
+const KILL_ROUND: Duration = Duration::from_millis(2);
 
 /// A process. Numbers are used again after a while; with the time of its beginning it is the same or it is not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,6 +43,40 @@ impl Identity {
             let _ = rustix::process::kill_process(pid, signal);
         }
     }
+}
+
+/// Kills every process in whose environment this variable has this value, wherever it put itself; a process that starts
+/// others while they are looked for is found at the next look. Says whether none is left.
+pub(super) fn kill_marked(variable: &str, value: &Path) -> bool {
+    let mark = [variable.as_bytes(), b"=", value.as_os_str().as_bytes()].concat();
+    kill_until_none(|| with_environment(&mark))
+}
+
+/// Kills what `find` finds, again and again for a short while. Says whether it finds nothing any more.
+pub(super) fn kill_until_none(find: impl Fn() -> Vec<Pid>) -> bool {
+    for _ in 0..KILL_ROUNDS {
+        let found = find();
+        if found.is_empty() {
+            return true;
+        }
+        for pid in found {
+            let _ = rustix::process::kill_process(pid, Signal::KILL);
+        }
+        std::thread::sleep(KILL_ROUND);
+    }
+    false
+}
+
+/// Processes with this entry in the environment that they began with. A dead one has none.
+fn with_environment(mark: &[u8]) -> Vec<Pid> {
+    let Ok(processes) = fs::read_dir("/proc") else { return Vec::new() };
+    let numbers =
+        processes.flatten().filter_map(|entry| entry.file_name().to_str().and_then(|name| name.parse().ok()));
+    let marked = |pid: &i32| {
+        fs::read(format!("/proc/{pid}/environ"))
+            .is_ok_and(|all| all.split(|byte| *byte == 0).any(|entry| entry == mark))
+    };
+    numbers.filter(marked).filter_map(Pid::from_raw).collect()
 }
 
 /// Sends a signal to a process group.

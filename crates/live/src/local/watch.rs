@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use trainyard_sched::control::{Event, Outcome};
-use trainyard_sched::model::{Allocation, Cluster, NodeId};
+use trainyard_sched::model::{Allocation, Attempt, Cluster, JobId, NodeId};
 
 use super::attempt::{Control, Ended, Folder};
-use super::process::{Identity, signal_group};
+use super::confine::{empty, remove};
+use super::process::Identity;
 use super::{Attempts, Options, launch};
 use crate::executor::{Held, Reporter};
 use crate::report::{Form, Listener};
@@ -23,6 +24,9 @@ const TICK: Duration = Duration::from_millis(20);
 const PATIENCE: Duration = Duration::from_secs(20);
 /// How often an attempt that somebody killed is started again.
 const MOST_KILLED: usize = 3;
+/// After how long a start that failed is tried again, and how often that is doubled at the most.
+const FIRST_DELAY: Duration = Duration::from_millis(250);
+const LONGEST_DELAY_DOUBLINGS: u32 = 7;
 
 /// An attempt that is followed.
 #[derive(Debug)]
@@ -47,6 +51,8 @@ pub(super) struct Watched {
     speed: f64,
     /// A change of size that is to be reported.
     resized: Option<Allocation>,
+    /// It could not be started, which is reported then: a start that fails is not tried again at once.
+    refused: Option<Instant>,
 }
 
 impl Watched {
@@ -67,12 +73,18 @@ impl Watched {
             folder.control().unwrap_or_else(|| launch::control(&held, &held.allocation, options, cluster));
         let programs = launch::shares(&held, &held.allocation, options, cluster).len();
         let groups = (0..programs)
-            .map(|i| options.confinement.groups(&launch::group_name(&held, i)).unwrap_or_default())
+            .map(|i| {
+                options
+                    .confinement
+                    .groups(&launch::group_name(held.job.id, held.attempt, i))
+                    .unwrap_or_default()
+            })
             .collect();
         // What cannot be read as a form was refused when the job was submitted.
         let form = held.work.progress.parse().unwrap_or(Form::JsonLines);
         let path = if matches!(form, Form::Pattern(_)) { folder.output(0) } else { folder.progress() };
-        let listener = Listener::new(path, form, held.iterations);
+        let begun_from = folder.order().map_or(held.iterations, |order| order.begun_from);
+        let listener = Listener::new(path, form, begun_from);
         let iterations = held.iterations;
         Self {
             held,
@@ -90,7 +102,20 @@ impl Watched {
             saved: iterations,
             speed: 0.0,
             resized: None,
+            refused: None,
         }
+    }
+
+    /// An attempt that cannot be started.
+    pub(super) fn refused(
+        held: Held,
+        folder: Folder,
+        after: Duration,
+        options: &Options,
+        cluster: &Cluster,
+    ) -> Self {
+        let refused = Some(Instant::now() + after);
+        Self { refused, ..Self::adopted(held, folder, options, cluster) }
     }
 
     /// Tells it to save and leave.
@@ -142,18 +167,25 @@ impl Watched {
         self.keeper
     }
 
-    fn kill(&mut self) {
+    /// Kills everything of the attempt. Says whether nothing is left, so that it may start anew.
+    fn kill(&mut self) -> bool {
         if let Some(keeper) = self.keeper() {
             keeper.signal(Signal::KILL);
         }
-        for leader in self.folder.running().into_iter().flat_map(|running| running.programs) {
-            signal_group(leader.pid, Signal::KILL);
-        }
+        let marked = self.folder.kill_programs();
+        self.groups.iter().all(|groups| empty(groups)) && marked
     }
 
     /// Looks once. Says whether it is over.
     fn look(&mut self, jobs: &Path, reporter: &Reporter) -> bool {
         let (job, attempt) = (self.held.job.id, self.held.attempt);
+        if let Some(until) = self.refused {
+            return self.look_refused(until, reporter);
+        }
+        if self.lost.is_some() {
+            // It may have begun after its node went down.
+            self.kill();
+        }
         let keeper_lives = self.keeper_lives();
         // Looked at after the keeper: what it wrote before it ended is there.
         let ended = self.folder.ended();
@@ -177,15 +209,29 @@ impl Watched {
         if !over {
             return false;
         }
-        if ended.is_none() {
-            self.kill();
+        if ended.is_none() && !self.kill() {
+            return false;
         }
+        if !self.begun && self.lost.is_none() && !self.told {
+            reporter.say(job, attempt, words(None));
+            self.refused = Some(Instant::now() + delay(jobs, job, attempt));
+            return false;
+        }
+        // Once it is reported nobody may ever come back to it.
+        self.groups.iter().for_each(|groups| remove(groups));
         let event = self.last_word(ended.as_ref(), jobs, reporter);
         reporter.tell(event);
-        for groups in &self.groups {
-            super::confine::remove(groups);
-        }
         true
+    }
+
+    fn look_refused(&self, until: Instant, reporter: &Reporter) -> bool {
+        let waits = Instant::now() < until && self.lost.is_none() && !self.told;
+        if !waits {
+            let (job, attempt) = (self.held.job.id, self.held.attempt);
+            self.groups.iter().for_each(|groups| remove(groups));
+            reporter.tell(Event::StartFailed { job, attempt, node: None });
+        }
+        !waits
     }
 
     /// Whether the keeper is there, or may still come.
@@ -195,19 +241,28 @@ impl Watched {
         {
             self.child = None;
         }
+        if self.folder.claimed() == Some(None) {
+            return false;
+        }
         match self.keeper() {
             Some(keeper) => keeper.lives(),
-            // It has not taken its order yet. If it never does, nobody shall.
-            None if self.child.is_some() && self.since.elapsed() < PATIENCE => true,
-            None => !self.folder.claim(None).unwrap_or(true),
+            // It has not taken its order yet.
+            None if self.child.is_some() && self.lost.is_none() && self.since.elapsed() < PATIENCE => true,
+            // If it never does, nobody shall. As long as that cannot be made sure, it may still come.
+            None => !self.folder.claim(None).unwrap_or(false),
         }
     }
 
     fn last_word(&self, ended: Option<&Ended>, jobs: &Path, reporter: &Reporter) -> Event {
         let (job, attempt, iterations) = (self.held.job.id, self.held.attempt, self.saved);
-        let said = words(ended);
+        let said = if self.lost.is_some() { "its node went down".to_owned() } else { words(ended) };
         reporter.say(job, attempt, said);
         if let Some(node) = self.lost {
+            if ended.is_none() {
+                // Nobody shall count it among those that were killed for what they did.
+                let signal = Some(Signal::KILL.as_raw());
+                let _ = self.folder.write_ended(&Ended { code: None, signal, told: true, refused: None });
+            }
             return Event::Lost { job, attempt, iterations, node: Some(node) };
         }
         if !self.begun {
@@ -244,7 +299,7 @@ impl Watched {
     /// How the attempts before this one ended, as far as they began.
     fn earlier(&self, jobs: &Path) -> impl Iterator<Item = Option<Ended>> {
         let (job, attempt) = (self.held.job.id, self.held.attempt);
-        let folders = (1..attempt.0).map(move |n| Folder::of(jobs, job, trainyard_sched::model::Attempt(n)));
+        let folders = (1..attempt.0).map(move |n| Folder::of(jobs, job, Attempt(n)));
         let folders: Vec<Folder> = folders.filter(|folder| folder.running().is_some()).collect();
         folders.into_iter().map(|folder| folder.ended())
     }
@@ -266,6 +321,14 @@ impl Watched {
             losses: news.losses,
         });
     }
+}
+
+/// After how long a start that failed is tried again: the longer the more have failed since the last that began.
+pub(super) fn delay(jobs: &Path, job: JobId, attempt: Attempt) -> Duration {
+    let failed = (1..attempt.0).rev().take(LONGEST_DELAY_DOUBLINGS as usize);
+    let failed =
+        failed.take_while(|number| Folder::of(jobs, job, Attempt(*number)).running().is_none()).count();
+    FIRST_DELAY * 2_u32.pow(failed as u32)
 }
 
 /// How an attempt ended, for people.

@@ -1,18 +1,21 @@
 //! A daemon in a folder that goes away, on virtual nodes of this machine.
 
-use std::path::PathBuf;
-use std::sync::Arc;
+#![allow(dead_code, reason = "what tests share is not all used by each")]
+
+pub(crate) mod place;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use trainyard_live::board::{Board, Card, Standing};
 use trainyard_live::daemon::DaemonError;
-use trainyard_live::local::{Confinement, LocalExecutor, Options};
-use trainyard_live::{Daemon, Handle, Refusal, Settings, Submission, Work};
-use trainyard_sched::model::{
-    Attempt, Cluster, Declared, Goals, Job, JobId, MoveCost, Parallelism, RackId, Resources, Seed, TenantId,
-    Tenants, Time, UNLIMITED, Wanted,
-};
-use trainyard_sched::policies;
+use trainyard_live::local::{Confinement, LocalExecutor};
+use trainyard_live::{Daemon, Handle, Refusal, Settings, Work};
+use trainyard_sched::model::{Attempt, JobId, Parallelism};
+
+pub(crate) use place::gang;
+use place::submission;
 
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -23,57 +26,66 @@ pub(crate) struct Yard {
     daemon: Option<Daemon>,
     policy: &'static str,
     nodes: (u32, u64),
-}
-
-/// A cluster of `nodes` with so many CPU cores each, in words such as `2x4:cpu`.
-fn cluster((nodes, cores): (u32, u64)) -> Cluster {
-    let mut cluster = Cluster::default();
-    for _ in 0..nodes {
-        let holds =
-            Resources { memory_bytes: UNLIMITED, network_bytes_per_s: UNLIMITED, ..Resources::cpus(cores) };
-        cluster.push(RackId(0), None, holds, None);
-    }
-    cluster
+    /// What is unusual about its settings.
+    change: Box<dyn Fn(&mut Settings)>,
+    /// Whether the folder is a disk of its own.
+    is_mounted: bool,
 }
 
 impl Yard {
     pub(crate) fn begin(policy: &'static str, words: &str) -> Self {
-        let (nodes, cores) = words.strip_suffix(":cpu").and_then(|words| words.split_once('x')).unwrap();
-        let nodes = (nodes.parse().unwrap(), cores.parse().unwrap());
-        let mut yard = Self { folder: tempfile::tempdir().unwrap(), daemon: None, policy, nodes };
+        Self::begin_with(policy, words, |_| {})
+    }
+
+    /// One whose settings are unusual.
+    pub(crate) fn begin_with(
+        policy: &'static str,
+        words: &str,
+        change: impl Fn(&mut Settings) + 'static,
+    ) -> Self {
+        let mut yard = Self::plan(policy, words, change);
         yard.daemon = Some(yard.second().unwrap());
         yard
     }
 
+    /// One on a small disk of its own, if this machine lets one be made.
+    pub(crate) fn begin_on_disk(policy: &'static str, words: &str, bytes: u64) -> Option<Self> {
+        let mut yard = Self::plan(policy, words, |_| {});
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", &format!("size={bytes}"), "yard"]).arg(yard.folder.path());
+        yard.is_mounted = mount.output().is_ok_and(|done| done.status.success());
+        if !yard.is_mounted {
+            return None;
+        }
+        yard.daemon = Some(yard.second().unwrap());
+        Some(yard)
+    }
+
+    fn plan(policy: &'static str, words: &str, change: impl Fn(&mut Settings) + 'static) -> Self {
+        let (nodes, cores) = words.strip_suffix(":cpu").and_then(|words| words.split_once('x')).unwrap();
+        let nodes = (nodes.parse().unwrap(), cores.parse().unwrap());
+        let folder = tempfile::tempdir().unwrap();
+        Self { folder, daemon: None, policy, nodes, change: Box::new(change), is_mounted: false }
+    }
+
+    /// From now on its settings are unusual in this way.
+    pub(crate) fn unusual(&mut self, change: impl Fn(&mut Settings) + 'static) {
+        self.change = Box::new(change);
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
     /// Another daemon in the same folder.
     pub(crate) fn second(&self) -> Result<Daemon, DaemonError> {
-        let cluster = cluster(self.nodes);
-        let jobs = self.folder.path().join("jobs");
-        let options = Options {
-            jobs,
-            exe: PathBuf::from(env!("CARGO_BIN_EXE_keeper")),
-            // Tests run side by side; what a share is worth has tests of its own.
-            confinement: Confinement::Nice,
-            speeds: Vec::new(),
-            cpus_per_gpu: None,
-            url: None,
-        };
-        let mut tenants = Tenants::default();
-        tenants.intern("default");
-        let settings = Settings {
-            folder: self.folder.path().to_owned(),
-            cluster: cluster.clone(),
-            tenants,
-            policy: (self.policy.to_owned(), toml::Table::new()),
-            policies: Arc::new(|name, parameters| {
-                policies::build(name, parameters).map_err(|error| error.to_string())?;
-                let (name, parameters) = (name.to_owned(), parameters.clone());
-                Ok(Arc::new(move || policies::build(&name, &parameters).expect("it was built before")))
-            }),
-            seed: Seed(7),
-            settle: Duration::from_millis(2),
-            budget: Duration::from_secs(5),
-        };
+        let cluster = place::cluster(self.nodes);
+        // Tests run side by side; what a share is worth has tests of its own.
+        let exe = PathBuf::from(env!("CARGO_BIN_EXE_yard"));
+        let options = place::options(self.folder.path(), exe, Confinement::Nice);
+        let mut settings = place::settings(self.folder.path(), cluster, self.policy);
+        (self.change)(&mut settings);
+        let cluster = settings.cluster.clone();
         Daemon::begin(settings, Box::new(LocalExecutor::new(options, cluster)), Box::new(|_| {}))
     }
 
@@ -82,8 +94,16 @@ impl Yard {
     }
 
     pub(crate) fn restart(&mut self, away: Duration) {
-        self.daemon.take().unwrap().leave();
+        self.leave();
         std::thread::sleep(away);
+        self.come_back();
+    }
+
+    pub(crate) fn leave(&mut self) {
+        self.daemon.take().unwrap().leave();
+    }
+
+    pub(crate) fn come_back(&mut self) {
         self.daemon = Some(self.second().unwrap());
     }
 
@@ -130,6 +150,17 @@ impl Yard {
 
 impl Drop for Yard {
     fn drop(&mut self) {
+        if self.daemon.is_some() {
+            self.end();
+        }
+        if self.is_mounted {
+            let _ = Command::new("umount").arg("--lazy").arg(self.folder.path()).status();
+        }
+    }
+}
+
+impl Yard {
+    fn end(&mut self) {
         let handle = self.handle();
         let left: Vec<JobId> =
             handle.board().jobs.values().filter(|card| card.ended.is_none()).map(|card| card.job).collect();
@@ -143,27 +174,6 @@ impl Drop for Yard {
             daemon.leave();
         }
     }
-}
-
-fn submission(shape: Parallelism, work: Work, key: Option<Arc<str>>) -> Submission {
-    let job = Job {
-        id: JobId(0),
-        name: "".into(),
-        tenant: TenantId(0),
-        model: None,
-        submitted: Time::ZERO,
-        shape,
-        wanted: Wanted::default(),
-        goals: Goals::default(),
-        declared: Declared::default(),
-        move_cost: MoveCost::default(),
-    };
-    Submission { job, tenant_name: "default".into(), work, key }
-}
-
-/// So many workers of one core each.
-pub(crate) fn gang(workers: u32) -> Parallelism {
-    Parallelism::rigid(workers, Resources::cpus(1))
 }
 
 pub(crate) fn command(words: &[&str]) -> Work {

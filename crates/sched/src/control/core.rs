@@ -12,6 +12,9 @@ use crate::view::{Causes, Snapshot};
 use super::check::check_against;
 use super::{Action, Batch, Event, Fault, Moment, Outcome, State, due};
 
+/// When a policy that panicked is asked again, if nothing else gives cause to.
+const ASK_AGAIN: Span = Span::from_secs(5);
+
 /// The decision loop's state: what is believed, what is wanted, and who decides.
 pub struct Core {
     state: State,
@@ -159,7 +162,7 @@ impl Core {
 
     /// Applies what happened, decides if it is time to, and says what is due.
     pub fn step(&mut self, batch: &Batch) -> Step {
-        let mut step = self.apply(batch);
+        let mut step = self.apply(batch, true);
         if self.is_time_to_decide(batch.at) {
             self.decide(batch.at, &mut step);
         }
@@ -172,12 +175,15 @@ impl Core {
     }
 
     /// Goes through a step that was made before, without asking the policy: what was decided then is taken over. A
-    /// program that comes back to life goes on from there, even if its policy would decide otherwise today.
-    pub fn retell(&mut self, batch: &Batch, step: &Step) {
-        let _ = self.apply(batch);
+    /// program that comes back to life goes on from there, even if its policy would decide otherwise today. It fails if a
+    /// policy that was chosen then cannot be made any more.
+    pub fn retell(&mut self, batch: &Batch, step: &Step) -> Result<(), String> {
+        if let Some(why) = self.apply(batch, step.unchanged.is_none()).unchanged {
+            return Err(why);
+        }
         let _ = self.is_time_to_decide(batch.at);
         if step.panic.is_some() {
-            self.skip_numbers();
+            self.skip_numbers(batch.at);
         } else if let Some(decision) = &step.decision {
             self.take_over(batch.at, decision);
             for fault in &step.faults {
@@ -188,12 +194,15 @@ impl Core {
         for action in &step.actions {
             self.state.order(batch.at, action);
         }
+        Ok(())
     }
 
-    fn apply(&mut self, batch: &Batch) -> Step {
+    fn apply(&mut self, batch: &Batch, may_change_policy: bool) -> Step {
         let mut step = Step::default();
         for event in &batch.events {
-            if let Event::PolicyChanged { policy, parameters } = event {
+            if let Event::PolicyChanged { policy, parameters } = event
+                && may_change_policy
+            {
                 step.unchanged = self.change_policy(policy, parameters).err();
             }
             self.cause.add(self.state.apply(batch.at, event));
@@ -251,7 +260,7 @@ impl Core {
             Ok(decision) => decision,
             Err(message) => {
                 step.panic = Some(message);
-                self.skip_numbers();
+                self.skip_numbers(at);
                 return;
             }
         };
@@ -276,10 +285,11 @@ impl Core {
         step.decision = Some(decision);
     }
 
-    /// A gap in the numbers makes the policy rebuild its caches, whatever state they are in after a panic.
-    const fn skip_numbers(&mut self) {
+    /// A gap in the numbers makes the policy rebuild its caches, whatever state they are in after a panic. The question
+    /// stays open, so it is asked again by and by even if nothing happens.
+    fn skip_numbers(&mut self, at: Time) {
         self.decisions += 2;
-        self.alarm = None;
+        self.alarm = Some(at + ASK_AGAIN);
     }
 
     /// Makes a checked decision what is wanted from now on.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{JobId, TenantId, Time};
+use crate::model::{JobId, TenantId, Time, any_number};
 use crate::place::NoRoom;
 
 /// What a policy says about one job.
@@ -75,8 +75,10 @@ pub enum Reason {
     /// Workers go where they lower the loss most; it has as many as that comes to.
     ByGain {
         /// What one more worker would bring it until the next decision, in parts of what there is to gain.
+        #[serde(with = "any_number")]
         next: f64,
         /// What the last worker that was given brought.
+        #[serde(with = "any_number")]
         last: f64,
     },
     /// Its tenant already has its share while others have less.
@@ -84,6 +86,7 @@ pub enum Reason {
         /// The tenant.
         tenant: TenantId,
         /// Its share, divided by its weight.
+        #[serde(with = "any_number")]
         share: f64,
     },
     /// Its tenant has weight 0 and runs only on what nobody else wants.
@@ -106,6 +109,7 @@ pub enum Reason {
         /// The queue it is in now; 0 is the highest.
         band: u8,
         /// What it was given, in GPU-seconds.
+        #[serde(with = "any_number")]
         served_gpu_s: f64,
     },
     /// It could not even run on the whole idle cluster.

@@ -1,0 +1,145 @@
+//! A daemon and its keepers as a program of its own, for this crate's tests, which kill it. The product's binary has both
+//! as commands.
+//!
+//! `yard serve FOLDER POLICY KEEP_EVERY CRASH_AT` says `ready`, then answers each line that it reads with one line.
+
+#![allow(dead_code, reason = "what tests share is not all used here")]
+
+use std::error::Error;
+use std::io::{BufRead, Write};
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use trainyard_live::local::{Confinement, LocalExecutor, become_program, keep};
+use trainyard_live::{Daemon, Handle, Work, fault};
+use trainyard_sched::model::{JobId, NodeId, NodeState};
+
+#[path = "../../tests/common/place.rs"]
+mod place;
+
+/// How long all jobs may take to end.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().collect();
+    let exe = std::env::current_exe().unwrap_or_default();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [_, "keep", folder] => keep(Path::new(folder), &exe),
+        [_, "keep", folder, "--program", number] => {
+            let why = number.parse().map_or_else(
+                |_| format!("`{number}` is no number"),
+                |number| become_program(Path::new(folder), number),
+            );
+            let _ = writeln!(std::io::stderr(), "{why}");
+            ExitCode::from(127)
+        }
+        [_, "serve", folder, policy, keep_every, crash_at] => {
+            match serve(Path::new(folder), policy, keep_every, crash_at) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(error) => {
+                    let _ = writeln!(std::io::stderr(), "{error}");
+                    ExitCode::FAILURE
+                }
+            }
+        }
+        _ => ExitCode::from(2),
+    }
+}
+
+fn serve(folder: &Path, policy: &str, keep_every: &str, crash_at: &str) -> Result<(), Box<dyn Error>> {
+    if crash_at != "never" {
+        fault::die_at(crash_at.parse()?);
+    }
+    let name = folder.file_name().ok_or("the folder has no name")?.to_string_lossy();
+    let confinement = Confinement::find(&format!("yard-{name}"));
+    let cluster = place::cluster((2, 2));
+    let mut settings = place::settings(folder, cluster.clone(), policy);
+    settings.keep_every = keep_every.parse()?;
+    let options = place::options(folder, std::env::current_exe()?, confinement.clone());
+    let executor = LocalExecutor::new(options, cluster);
+    let daemon = Daemon::begin(settings, Box::new(executor), Box::new(|_| {}))?;
+    let handle = daemon.handle();
+    say("ready")?;
+    for line in std::io::stdin().lock().lines() {
+        let line = line?;
+        if line == "leave" {
+            daemon.leave();
+            confinement.leave();
+            return say("left");
+        }
+        say(&answer(&handle, &line)?)?;
+    }
+    Ok(())
+}
+
+fn say(text: &str) -> Result<(), Box<dyn Error>> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{text}")?;
+    Ok(out.flush()?)
+}
+
+/// Does what a line says.
+fn answer(handle: &Handle, line: &str) -> Result<String, Box<dyn Error>> {
+    Ok(match line.splitn(5, ' ').collect::<Vec<_>>()[..] {
+        ["submit", key, min, max, script] => {
+            let mut work = Work::new(["sh", "-c", script].map(str::to_owned).to_vec());
+            work.grace_s = 1;
+            let shape = place::elastic(min.parse()?, max.parse()?);
+            let (job, new) = handle.submit(place::submission(shape, work, Some(key.into())))?;
+            format!("{} {new}", job.0)
+        }
+        ["withdraw", job] => {
+            handle.withdraw(JobId(job.parse()?))?;
+            "withdrawn".to_owned()
+        }
+        ["node", node, state] => {
+            let state = match state {
+                "up" => NodeState::Up,
+                "draining" => NodeState::Draining,
+                _ => NodeState::Down,
+            };
+            handle.set_node(NodeId(node.parse()?), state)?;
+            "changed".to_owned()
+        }
+        ["policy", name] => {
+            handle.choose(name, &toml::Table::new())?;
+            "chosen".to_owned()
+        }
+        // Of each job that has not ended, how long it has waited and run.
+        ["served"] => handle.look(|core, at| {
+            let views = core.state().jobs();
+            let of = |view: &trainyard_sched::view::JobView| {
+                format!("{}:{}:{}", view.id().0, view.waited(at).0, view.executed(at).0)
+            };
+            views.map(of).collect::<Vec<_>>().join(" ")
+        })?,
+        ["wait"] => wait(handle),
+        ["who"] => {
+            let board = handle.board();
+            let nodes = board.nodes.iter().map(|node| format!("{:?}", node.state)).collect::<Vec<_>>();
+            format!("{} {}", board.policy, nodes.join(" "))
+        }
+        _ => return Err(format!("`{line}` is not understood").into()),
+    })
+}
+
+/// Waits until all jobs have ended: how each did.
+fn wait(handle: &Handle) -> String {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let board = handle.board();
+        if board.jobs.values().all(|card| card.ended.is_some()) {
+            let of = |card: &trainyard_live::board::Card| {
+                format!("{}:{:?}:{}", card.job.0, card.outcome, card.attempt)
+            };
+            return board.jobs.values().map(of).collect::<Vec<_>>().join(" ");
+        }
+        if Instant::now() > end {
+            let left: Vec<_> = board.jobs.values().filter(|card| card.ended.is_none()).collect();
+            return format!("late: {left:?}").replace('\n', " ");
+        }
+        drop(board);
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
