@@ -146,6 +146,9 @@ impl Confinement {
                 let group = &groups[0];
                 let cpu = quota.map_or_else(|| format!("max {PERIOD_US}"), |us| format!("{us} {PERIOD_US}"));
                 fs::write(group.join("cpu.max"), cpu)?;
+                // Where strangers want the processor too, what is left is divided like the shares.
+                let weight = share.cpus.map_or(100, |cpus| ((cpus * 100.0).round() as u64).clamp(1, 10_000));
+                fs::write(group.join("cpu.weight"), weight.to_string())?;
                 let memory = share.memory_bytes.map_or_else(|| "max".to_owned(), |bytes| bytes.to_string());
                 if group.join("memory.max").exists() {
                     fs::write(group.join("memory.max"), memory)?;
@@ -156,6 +159,9 @@ impl Confinement {
                 fs::write(groups[0].join("cpu.cfs_period_us"), PERIOD_US.to_string())?;
                 let cpu = quota.map_or_else(|| "-1".to_owned(), |us| us.to_string());
                 fs::write(groups[0].join("cpu.cfs_quota_us"), cpu)?;
+                let weight =
+                    share.cpus.map_or(1024, |cpus| ((cpus * 1024.0).round() as u64).clamp(2, 262_144));
+                fs::write(groups[0].join("cpu.shares"), weight.to_string())?;
                 if let (Some(_), Some(bytes)) = (memory, share.memory_bytes) {
                     fs::write(groups[1].join("memory.limit_in_bytes"), bytes.to_string())?;
                 }
