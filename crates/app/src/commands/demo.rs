@@ -35,7 +35,7 @@ pub(super) struct DemoArguments {
     #[arg(long, value_name = "S", default_value_t = 30.0, value_parser = seconds)]
     within: f64,
     /// Core-seconds of a job, on average.
-    #[arg(long, value_name = "S", default_value_t = 3.0, value_parser = seconds)]
+    #[arg(long, value_name = "S", default_value_t = 4.5, value_parser = seconds)]
     work: f64,
     /// Seconds after which a policy is cut short.
     #[arg(long, value_name = "S", default_value_t = 80.0, value_parser = seconds)]
