@@ -142,10 +142,12 @@ fn the_form_of_the_answer_is_what_is_documented() {
     assert_eq!(answer["schema"], "trainyard.why/1");
     let expected = [
         "at",
+        "cpus",
         "forecast",
         "gpus",
         "is_last_wait",
         "job",
+        "losses",
         "name",
         "policy",
         "reasons",
