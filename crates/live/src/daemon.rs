@@ -348,20 +348,7 @@ impl Loop {
             tenants: settings.tenants.clone(),
         };
         let (store, contents) = Store::open(&settings.folder.join(JOURNAL), head)?;
-        if contents.head.cluster != settings.cluster {
-            return Err(DaemonError::OtherCluster {
-                path: settings.folder,
-                kept: contents.head.cluster.to_string(),
-                given: settings.cluster.to_string(),
-            });
-        }
-        if contents.head.tenants != settings.tenants {
-            return Err(DaemonError::OtherTenants {
-                path: settings.folder,
-                kept: names(&contents.head.tenants),
-                given: names(&settings.tenants),
-            });
-        }
+        settings.belongs_to(&contents.head)?;
         let clock = contents.last.map_or_else(Clock::begin, |(at, wall)| Clock::resume(at, wall));
         let (recovered, began) = (Recovered::from(&settings, &contents, abilities)?, contents.began);
         let since_kept = contents.tail.len() as u64;
@@ -412,6 +399,27 @@ impl Loop {
         if !abandoned {
             self.writer.keep(&self.core);
         }
+    }
+}
+
+impl Settings {
+    /// A folder is of one cluster and its tenants.
+    fn belongs_to(&self, head: &Head) -> Result<(), DaemonError> {
+        if head.cluster != self.cluster {
+            return Err(DaemonError::OtherCluster {
+                path: self.folder.clone(),
+                kept: head.cluster.to_string(),
+                given: self.cluster.to_string(),
+            });
+        }
+        if head.tenants != self.tenants {
+            return Err(DaemonError::OtherTenants {
+                path: self.folder.clone(),
+                kept: names(&head.tenants),
+                given: names(&self.tenants),
+            });
+        }
+        Ok(())
     }
 }
 

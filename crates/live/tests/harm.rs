@@ -265,7 +265,7 @@ fn other_machines_or_tenants_are_another_folder() {
     yard.unusual(|settings: &mut Settings| {
         settings.tenants.intern("another");
     });
-    assert!(refusal(&yard).contains("of the tenants default, and these are default, another"));
+    assert!(refusal(&yard).contains("has the tenants default, and these are default, another"));
     yard.unusual(|settings: &mut Settings| settings.cluster = place::cluster((3, 1)));
     assert!(refusal(&yard).contains("choose another folder for another cluster"));
 }
