@@ -193,6 +193,8 @@ pub struct Board {
     pub faults: u64,
     /// Attempts that were started.
     pub starts: u64,
+    /// What was unusual when the daemon came to life.
+    pub remark: Option<String>,
     /// Whether the journal cannot be written at the moment, and why.
     pub stalled: Option<String>,
     /// Jobs that hold something, so that nobody must look through all for them.

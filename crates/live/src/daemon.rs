@@ -352,6 +352,9 @@ impl Loop {
         let clock = contents.last.map_or_else(Clock::begin, |(at, wall)| Clock::resume(at, wall));
         let (recovered, began) = (Recovered::from(&settings, &contents, abilities)?, contents.began);
         let since_kept = contents.tail.len() as u64;
+        let remark = contents.kept_is_broken.then(|| {
+            format!("the state that was kept cannot be read, so all {since_kept} steps were told again; nothing is lost")
+        });
         let (core, policy) = (recovered.core, recovered.policy);
         let mut desk = desk_of(contents, &core);
         let reporter = Reporter(sender);
@@ -360,6 +363,7 @@ impl Loop {
         {
             let mut shown = board.write().unwrap_or_else(std::sync::PoisonError::into_inner);
             *shown = recovered.board;
+            shown.remark = remark;
             shown
                 .renew(&core, &Touched { jobs: core.state().jobs().map(JobView::id).collect(), nodes: true });
         }

@@ -128,6 +128,16 @@ impl Kept {
     }
 }
 
+/// The state that was kept last.
+enum Latest {
+    /// There is none yet.
+    None,
+    /// The state after a record.
+    Sound(u64, Box<Kept>),
+    /// It is damaged, or another version of the program wrote it.
+    Broken,
+}
+
 /// All that a journal holds, as it is read at the start.
 #[derive(Debug)]
 pub struct Contents {
@@ -137,6 +147,8 @@ pub struct Contents {
     pub began: Wall,
     /// The latest state that was kept.
     pub kept: Option<Kept>,
+    /// Whether a state was kept that cannot be read. Nothing is lost by that, but all is told from the beginning.
+    pub kept_is_broken: bool,
     /// What came after it.
     pub tail: Vec<(Record, Wall)>,
     /// When the last record was written.
@@ -320,7 +332,12 @@ impl Sayer<'_> {
             return Err(self.version_error(version.into(), JOURNAL_VERSION.into()));
         }
         let head: Head = serde_json::from_str(&head).map_err(|why| self.damaged("head", 0, why))?;
-        let (after, kept) = self.kept(connection)?;
+        let latest = self.kept(connection)?;
+        let kept_is_broken = matches!(latest, Latest::Broken);
+        let (after, kept) = match latest {
+            Latest::Sound(after, kept) => (after, Some(*kept)),
+            Latest::None | Latest::Broken => (0, None),
+        };
         let tail = self.records(connection, after, usize::MAX)?;
         let last = match tail.last() {
             Some((record, wall)) => Some((record.at, *wall)),
@@ -332,6 +349,7 @@ impl Sayer<'_> {
             head,
             began: Wall(began as u64),
             kept,
+            kept_is_broken,
             tail,
             last,
             works: self.works(connection)?,
@@ -339,8 +357,7 @@ impl Sayer<'_> {
         })
     }
 
-    /// The latest state, and after which record it was kept.
-    fn kept(&self, connection: &Connection) -> Result<(u64, Option<Kept>), StoreError> {
+    fn kept(&self, connection: &Connection) -> Result<Latest, StoreError> {
         let row: Option<(i64, Vec<u8>, i64)> = self.say(
             "read",
             connection
@@ -349,13 +366,11 @@ impl Sayer<'_> {
                 })
                 .optional(),
         )?;
-        let Some((number, body, checksum)) = row else { return Ok((0, None)) };
-        // A state that cannot be read is no loss: everything can be told from the beginning.
+        let Some((number, body, checksum)) = row else { return Ok(Latest::None) };
         let sound = i64::from(crc32fast::hash(&body)) == checksum;
-        match Kept::read(&body).filter(|_| sound) {
-            Some(kept) => Ok((number as u64, Some(kept))),
-            None => Ok((0, None)),
-        }
+        Ok(Kept::read(&body)
+            .filter(|_| sound)
+            .map_or(Latest::Broken, |kept| Latest::Sound(number as u64, Box::new(kept))))
     }
 
     fn records(

@@ -171,6 +171,9 @@ fn announce(office: &Office, server: &Server, service: &Service, executor: &str)
         format!("{} jobs, policy {}", board.jobs.len(), board.policy)
     };
     say(&format!("serving {} at {url}: {jobs}; {executor}", office.handle.cluster()));
+    if let Some(remark) = office.board().remark.clone() {
+        say(&remark);
+    }
     say(&format!("the administrator's token is in {}", service.folder.join(ADMIN_TOKEN).display()));
     Ok(())
 }

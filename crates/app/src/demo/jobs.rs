@@ -100,17 +100,18 @@ fn arguments(kind: &Kind, rows: f64, iterations: u32, seed: u64) -> Vec<String> 
 
 /// What one row costs in one iteration, on an idle core.
 fn seconds_per_row(kind: &Kind, exe: &Path) -> Result<f64, Failure> {
-    let report = if cfg!(windows) { "NUL" } else { "/dev/null" };
     let run = Command::new(exe)
         .args(arguments(kind, kind.rows, TRIAL_ITERATIONS, 1))
-        .args(["--report", report, "--output", "json"])
+        .args(["--report", "/dev/null", "--output", "json"])
         .stdin(Stdio::null())
         .stderr(Stdio::null())
         .output()
         .map_err(Failure::file("run", exe))?;
-    let seconds = serde_json::from_slice::<serde_json::Value>(&run.stdout)
-        .ok()
-        .and_then(|summary| summary.get("seconds")?.as_f64())
-        .unwrap_or(0.05);
+    let summary: Option<serde_json::Value> = serde_json::from_slice(&run.stdout).ok();
+    let seconds = summary.and_then(|summary| summary.get("seconds")?.as_f64());
+    let Some(seconds) = seconds.filter(|seconds| *seconds > 0.0) else {
+        let said = format!("its trial of {} gave no time ({})", kind.name, run.status);
+        return Err(Failure::file("measure", exe)(std::io::Error::other(said)));
+    };
     Ok((seconds / f64::from(TRIAL_ITERATIONS) / kind.rows).max(1e-9))
 }

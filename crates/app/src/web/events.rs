@@ -104,7 +104,7 @@ pub(crate) async fn follow(
     let reader = Reader { office, caller, latest, closing, seen, ready: VecDeque::new() };
     let stream = unfold(reader, |mut reader| async move {
         let step = reader.next().await?;
-        let data = serde_json::to_string(&step).unwrap_or_default();
+        let data = serde_json::to_string(&step).expect("a step can be written");
         Some((Ok(Sent::default().id(step.id.to_string()).event("step").data(data)), reader))
     });
     Ok(Sse::new(stream).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)))

@@ -193,7 +193,7 @@ impl Confinement {
     ) -> io::Result<()> {
         if let (Self::Nice, Some(leader), Some(cpus)) = (self, leader, share.cpus) {
             let pid = rustix::process::Pid::from_raw(leader.pid);
-            let _ = rustix::process::setpriority_pgrp(pid, niceness(cpus));
+            rustix::process::setpriority_pgrp(pid, niceness(cpus))?;
         }
         self.set(groups, share)
     }

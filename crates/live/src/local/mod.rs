@@ -166,5 +166,7 @@ impl Executor for LocalExecutor {
         if let Some(watcher) = self.watcher.take() {
             watcher.end();
         }
+        // Where jobs go on, their groups keep it there.
+        self.options.confinement.leave();
     }
 }

@@ -53,6 +53,8 @@ pub(super) struct Watched {
     resized: Option<Allocation>,
     /// It could not be started, which is reported then: a start that fails is not tried again at once.
     refused: Option<Instant>,
+    /// What went wrong with it and is to be said.
+    trouble: Option<String>,
 }
 
 impl Watched {
@@ -103,6 +105,7 @@ impl Watched {
             speed: 0.0,
             resized: None,
             refused: None,
+            trouble: None,
         }
     }
 
@@ -123,9 +126,15 @@ impl Watched {
         self.told = true;
         self.control.version += 1;
         self.control.stop = true;
-        let _ = self.folder.write_control(&self.control);
+        self.write_control();
         if let Some(keeper) = self.keeper() {
             keeper.signal(Signal::TERM);
+        }
+    }
+
+    fn write_control(&mut self) {
+        if let Err(why) = self.folder.write_control(&self.control) {
+            self.trouble = Some(format!("its control file could not be written: {why}"));
         }
     }
 
@@ -146,12 +155,16 @@ impl Watched {
         let shares = launch::shares(&self.held, allocation, options, cluster);
         for (i, share) in shares.into_iter().enumerate() {
             if let Some(groups) = self.groups.get(i) {
-                let _ = options.confinement.change(groups, leaders.get(i).copied(), share);
+                let changed = options.confinement.change(groups, leaders.get(i).copied(), share);
+                self.trouble = changed
+                    .err()
+                    .map(|why| format!("its share could not be changed: {why}"))
+                    .or(self.trouble.take());
             }
         }
         let version = self.control.version + 1;
         self.control = Control { version, ..launch::control(&self.held, allocation, options, cluster) };
-        let _ = self.folder.write_control(&self.control);
+        self.write_control();
         // Nobody knows yet how fast it is now; in proportion is a guess until it reports.
         let workers = |held: &Allocation| f64::from(held.workers().max(1));
         self.speed *= workers(allocation) / workers(&self.held.allocation);
@@ -197,6 +210,9 @@ impl Watched {
             }
             let iterations = self.held.iterations;
             reporter.tell(Event::Started { job, attempt, iterations, speed: 0.0 });
+        }
+        if let Some(trouble) = self.trouble.take() {
+            reporter.say(job, attempt, trouble);
         }
         if let Some(allocation) = self.resized.take() {
             let (iterations, speed) = (self.iterations, self.speed);

@@ -28,6 +28,8 @@ pub(crate) struct Yard {
     nodes: (u32, u64),
     /// What is unusual about its settings.
     change: Box<dyn Fn(&mut Settings)>,
+    /// Tests run side by side, so most are held to nothing; what a share is worth is tested in `shares.rs`.
+    confinement: Confinement,
     /// Whether the folder is a disk of its own.
     is_mounted: bool,
 }
@@ -48,6 +50,23 @@ impl Yard {
         yard
     }
 
+    /// One that keeps shares by control groups, if this machine lets them be made.
+    pub(crate) fn begin_confined(policy: &'static str, words: &str) -> Option<Self> {
+        let mut yard = Self::plan(policy, words, |_| {});
+        let name = yard.folder.path().file_name()?.to_string_lossy().replace('.', "");
+        yard.confinement = Confinement::find(&format!("trainyard-test-{name}"));
+        if yard.confinement == Confinement::Nice {
+            return None;
+        }
+        yard.daemon = Some(yard.second().unwrap());
+        Some(yard)
+    }
+
+    /// The best confinement of this yard.
+    pub(crate) const fn confinement(&self) -> &Confinement {
+        &self.confinement
+    }
+
     /// One on a small disk of its own, if this machine lets one be made.
     pub(crate) fn begin_on_disk(policy: &'static str, words: &str, bytes: u64) -> Option<Self> {
         let mut yard = Self::plan(policy, words, |_| {});
@@ -65,7 +84,8 @@ impl Yard {
         let (nodes, cores) = words.strip_suffix(":cpu").and_then(|words| words.split_once('x')).unwrap();
         let nodes = (nodes.parse().unwrap(), cores.parse().unwrap());
         let folder = tempfile::tempdir().unwrap();
-        Self { folder, daemon: None, policy, nodes, change: Box::new(change), is_mounted: false }
+        let (change, confinement) = (Box::new(change), Confinement::Nice);
+        Self { folder, daemon: None, policy, nodes, change, confinement, is_mounted: false }
     }
 
     /// From now on its settings are unusual in this way.
@@ -80,9 +100,8 @@ impl Yard {
     /// Another daemon in the same folder.
     pub(crate) fn second(&self) -> Result<Daemon, DaemonError> {
         let cluster = place::cluster(self.nodes);
-        // Tests run side by side; what a share is worth has tests of its own.
         let exe = PathBuf::from(env!("CARGO_BIN_EXE_yard"));
-        let options = place::options(self.folder.path(), exe, Confinement::Nice);
+        let options = place::options(self.folder.path(), exe, self.confinement.clone());
         let mut settings = place::settings(self.folder.path(), cluster, self.policy);
         (self.change)(&mut settings);
         let cluster = settings.cluster.clone();
