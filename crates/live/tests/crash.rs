@@ -27,28 +27,36 @@ const MOST_PLACES: u64 = 2_000;
 
 /// What is asked of the daemon, in order: lines for `yard serve`. Jobs are called by their keys. `$L` is for
 /// what [`noting`] does.
-const STORY: [&str; 12] = [
+///
+/// `d` runs when it is withdrawn, so it has to be stopped; `g` ends when it is told that it has one worker, so it has to be
+/// resized at work: nothing else ends them in time.
+const STORY: [&str; 16] = [
     "submit a 1 1 $L; sleep 0.1",
     "submit b 1 4 $L; sleep 0.5",
     "submit c 2 2 $L; exit 3",
     "policy srtf",
-    "submit d 1 1 $L; sleep 60",
+    "submit d 1 1 $L; sleep 600",
     "node 1 down",
     "submit e 1 1 $L; sleep 0.1",
     "submit e 1 1 $L; sleep 0.1",
     "node 1 up",
+    "running d",
     "withdraw d",
     "policy fair",
-    "submit f 2 2 $L; (sleep 60) & exit 0",
+    "wait",
+    "submit g 1 2 $L; until grep -q '\"workers\":1,' $TRAINYARD_CONTROL_FILE; do sleep 0.02; done",
+    "running g",
+    "submit f 3 3 $L; (sleep 600) & exit 0",
 ];
 
 /// How each job ends.
-const ENDS: [(&str, &str); 6] = [
+const ENDS: [(&str, &str); 7] = [
     ("a", "Completed"),
     ("b", "Completed"),
     ("c", "Failed"),
     ("d", "Withdrawn"),
     ("e", "Completed"),
+    ("g", "Completed"),
     ("f", "Completed"),
 ];
 
@@ -132,6 +140,11 @@ impl Story {
                 let number = self.numbers[key];
                 assert_eq!(self.ask(&format!("withdraw {number}")), "withdrawn");
             }
+            ["running", key] => {
+                let number = self.numbers[key];
+                assert_eq!(self.ask(&format!("running {number}")), "running");
+            }
+            ["wait"] => drop(self.ask("wait")),
             ["policy", ..] => assert_eq!(self.ask(&line), "chosen"),
             _ => assert_eq!(self.ask(&line), "changed"),
         }

@@ -11,6 +11,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use trainyard_live::board::Standing;
 use trainyard_live::local::{Confinement, LocalExecutor, become_program, keep};
 use trainyard_live::{Daemon, Handle, Work, fault};
 use trainyard_sched::model::{JobId, NodeId, NodeState};
@@ -19,7 +20,7 @@ use trainyard_sched::model::{JobId, NodeId, NodeState};
 mod place;
 
 /// How long all jobs may take to end.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().collect();
@@ -114,6 +115,7 @@ fn answer(handle: &Handle, line: &str) -> Result<String, Box<dyn Error>> {
             };
             views.map(of).collect::<Vec<_>>().join(" ")
         })?,
+        ["running", job] => running(handle, JobId(job.parse()?)),
         ["wait"] => wait(handle),
         ["who"] => {
             let board = handle.board();
@@ -122,6 +124,19 @@ fn answer(handle: &Handle, line: &str) -> Result<String, Box<dyn Error>> {
         }
         _ => return Err(format!("`{line}` is not understood").into()),
     })
+}
+
+/// Waits until a job runs or has run.
+fn running(handle: &Handle, job: JobId) -> String {
+    let end = Instant::now() + PATIENCE;
+    while Instant::now() < end {
+        let state = handle.board().jobs.get(&job).map(|card| card.state);
+        if matches!(state, Some(Standing::Running | Standing::Ended)) {
+            return "running".to_owned();
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    "late".to_owned()
 }
 
 /// Waits until all jobs have ended: how each did.
