@@ -10,6 +10,7 @@ use common::{Yard, gang, shell};
 use trainyard_live::Work;
 use trainyard_live::board::Standing;
 use trainyard_live::local::Confinement;
+use trainyard_sched::control::Outcome;
 use trainyard_sched::model::{JobId, Parallelism, Resources, WorkerRange};
 
 /// A worker with so many thousandths of a core.
@@ -104,5 +105,8 @@ fn nothing_is_left_in_the_kernel_when_all_is_over() {
     yard.ends(job);
     yard.leave();
     assert!(!root.exists(), "{} is still there", root.display());
+    // Another daemon makes its own again.
     yard.come_back();
+    let job = yard.submit(gang(1), shell("true"));
+    assert_eq!(yard.ends(job).outcome, Some(Outcome::Completed));
 }

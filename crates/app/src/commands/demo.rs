@@ -84,11 +84,13 @@ pub(super) fn perform(given: &DemoArguments, output: Output) -> Result<Ending, F
             bar.finish_and_clear();
         }
         all.push(courses);
+        // What is done is done, should the rest be cut off.
+        let so_far = answer(given, &all, confinement.describe());
+        write_json(&given.out.join("demo.json"), &so_far)?;
+        write_text(&given.out.join("report.html"), &demo_page(&so_far))?;
     }
     confinement.leave();
     let answer = answer(given, &all, confinement.describe());
-    write_json(&given.out.join("demo.json"), &answer)?;
-    write_text(&given.out.join("report.html"), &demo_page(&answer))?;
     print(output, &answer, demo_text)?;
     let failed: usize = all.iter().flatten().map(|course| course.failed.0).sum();
     if failed > 0 {
@@ -143,7 +145,7 @@ fn answer(given: &DemoArguments, all: &[Vec<Course>], confinement: String) -> De
         schema: "trainyard.demo/1",
         policies: [all[0][0].policy.clone(), all[0][1].policy.clone()],
         jobs: given.jobs,
-        repeats: given.repeats,
+        repeats: all.len() as u32,
         units: demo::units(),
         confinement,
         cut: [0, 1].map(|i| all.iter().map(|courses| courses[i].cut).sum()),

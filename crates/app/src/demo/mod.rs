@@ -123,8 +123,12 @@ pub(crate) fn course(policy: &PolicyChoice, jobs: &[DemoJob], place: &Place<'_>)
 /// Jobs that ended otherwise than well, and what was said of the first of them.
 fn failures(handle: &Handle, ids: &[JobId]) -> (usize, Option<String>) {
     let board = handle.board();
+    // One that could never be started has not ended at all.
     let bad = |id: &&JobId| {
-        board.jobs.get(id).is_some_and(|card| card.outcome.is_some_and(|how| how != Outcome::Completed))
+        board.jobs.get(id).is_some_and(|card| match card.outcome {
+            Some(outcome) => outcome != Outcome::Completed,
+            None => card.failures > 0 && card.iterations == 0.0,
+        })
     };
     let first = ids.iter().find(bad).and_then(|id| {
         let card = &board.jobs[id];

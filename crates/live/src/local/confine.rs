@@ -63,10 +63,9 @@ impl Confinement {
         }
         let own = own_group("")?;
         let (parent, root) = (mount.join(&own), mount.join(&own).join(name));
-        let wants = if controllers.contains("memory") { "+cpu +memory" } else { "+cpu" };
-        fs::write(parent.join("cgroup.subtree_control"), wants).ok()?;
+        share_out(&parent).ok()?;
         make(&root).ok()?;
-        fs::write(root.join("cgroup.subtree_control"), wants).ok()?;
+        share_out(&root).ok()?;
         let sample = root.join("probe");
         make(&sample).ok()?;
         let works = sample.join("cpu.max").exists();
@@ -131,8 +130,21 @@ impl Confinement {
         }
     }
 
+    /// Makes the groups that have those of all attempts. They go when a daemon goes, and another may come.
+    fn make_roots(&self) -> io::Result<()> {
+        for root in self.roots() {
+            let is_new = !root.exists();
+            make(&root)?;
+            if let (true, Self::V2 { .. }) = (is_new, self) {
+                share_out(&root)?;
+            }
+        }
+        Ok(())
+    }
+
     /// The groups of one program, made if need be.
     pub(super) fn groups(&self, program: &str) -> io::Result<Vec<PathBuf>> {
+        self.make_roots()?;
         let groups: Vec<PathBuf> = self.roots().into_iter().map(|root| root.join(program)).collect();
         groups.iter().try_for_each(|group| make(group))?;
         Ok(groups)
@@ -224,6 +236,14 @@ pub(super) fn remove(groups: &[PathBuf]) {
             }
         }
     }
+}
+
+/// Lets the groups below one of version 2 be limited in what it can be limited in itself.
+fn share_out(group: &Path) -> io::Result<()> {
+    let controllers = fs::read_to_string(group.join("cgroup.controllers"))?;
+    let has_memory = controllers.split_whitespace().any(|name| name == "memory");
+    let wants = if has_memory { "+cpu +memory" } else { "+cpu" };
+    fs::write(group.join("cgroup.subtree_control"), wants)
 }
 
 fn make(group: &Path) -> io::Result<()> {
