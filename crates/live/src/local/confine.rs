@@ -134,9 +134,9 @@ impl Confinement {
     fn make_roots(&self) -> io::Result<()> {
         for root in self.roots() {
             let is_new = !root.exists();
-            make(&root)?;
+            make(root)?;
             if let (true, Self::V2 { .. }) = (is_new, self) {
-                share_out(&root)?;
+                share_out(root)?;
             }
         }
         Ok(())
