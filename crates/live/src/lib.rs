@@ -4,6 +4,7 @@
 //!
 //! - [`work`]: what a job runs, beside what it needs.
 //! - [`report`]: what training programs say of their progress, in whatever form they say it.
+//! - [`mailbox`]: reports that are sent over HTTP.
 //! - [`executor`]: the seam. What differs between kinds of clusters is behind this trait, and nothing else is.
 //! - [`local`]: the executor for one machine: processes, CPU shares, memory limits, GPUs where there are any.
 //! - `bridge`: the loop's backend. It turns requests and facts into events, and hands actions to the executor.
@@ -23,6 +24,7 @@ pub mod executor;
 pub mod fault;
 pub mod guard;
 pub mod local;
+pub mod mailbox;
 mod recover;
 pub mod report;
 pub mod store;

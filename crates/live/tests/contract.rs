@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use trainyard_live::report::{Follower, Form, Report, Tail};
+use trainyard_live::report::{Follower, Form, Report, Sent, Tail};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -82,8 +82,7 @@ fn examples_are_understood_as_the_contract_says() {
     assert_eq!((reports[0].iteration, reports[0].loss), (Some(120.0), Some(0.3921)));
 
     let sent = contract.split('\'').find(|part| part.starts_with("{\"iteration\": 120")).expect("a body");
-    let mut follower = Follower::new(Form::Csv, 0.0);
-    assert_eq!(follower.take_body(sent.as_bytes()).expect("it is taken").len(), 1);
+    assert_eq!(Sent::read(sent.as_bytes()).expect("it is taken").reports, 1);
 }
 
 /// Starts an example in a folder of its own, if there is a Python to do so.

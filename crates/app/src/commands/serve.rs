@@ -17,7 +17,7 @@ use crate::demo::policies;
 use crate::experiment::{make_folder, write_text};
 use crate::failure::Failure;
 use crate::render::{Align, plain_table};
-use crate::web::{ADDRESS, ADMIN_TOKEN, Access, History, Office, Server, Tls};
+use crate::web::{ADDRESS, ADMIN_TOKEN, Access, History, Office, Server, Tls, jobs_in};
 
 /// The journal in the folder.
 const JOURNAL: &str = "journal.sqlite";
@@ -146,7 +146,7 @@ fn executor(
         name.and_then(|name| physics.gpu_speed.get(name).copied()).unwrap_or(1.0)
     };
     let options = Options {
-        jobs: folder.join("jobs"),
+        jobs: jobs_in(&folder),
         exe: std::env::current_exe().map_err(Failure::file("find", "this program".as_ref()))?,
         // Two daemons on one machine have groups of their own.
         confinement: Confinement::find(&format!("trainyard-{:08x}", name_hash(&folder))),

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 
 use axum::extract::FromRequestParts;
+use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use serde::{Deserialize, Serialize};
@@ -104,18 +105,23 @@ impl Caller {
     }
 }
 
+/// The token that a request was sent with.
+pub(crate) fn bearer(headers: &HeaderMap) -> Result<&str, Problem> {
+    let refuse = |why: &str| Problem::new(Kind::Unauthorized, why);
+    let header = headers.get(AUTHORIZATION).ok_or_else(|| refuse("there is no `Authorization` header"))?;
+    let token = header.to_str().ok().and_then(|text| text.split_once(' '));
+    let token =
+        token.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, token)| token.trim());
+    token.ok_or_else(|| refuse("the `Authorization` header is not `Bearer TOKEN`"))
+}
+
 impl FromRequestParts<Arc<Office>> for Caller {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, office: &Arc<Office>) -> Result<Self, Problem> {
-        let refuse = |why: &str| Problem::new(Kind::Unauthorized, why);
-        let header =
-            parts.headers.get(AUTHORIZATION).ok_or_else(|| refuse("there is no `Authorization` header"))?;
-        let token = header.to_str().ok().and_then(|text| text.split_once(' '));
-        let token =
-            token.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, token)| token.trim());
-        let token = token.ok_or_else(|| refuse("the `Authorization` header is not `Bearer TOKEN`"))?;
-        office.access.caller(token, office.handle.tenants()).ok_or_else(|| refuse("this token is not known"))
+        let token = bearer(&parts.headers)?;
+        let unknown = || Problem::new(Kind::Unauthorized, "this token is not known");
+        office.access.caller(token, office.handle.tenants()).ok_or_else(unknown)
     }
 }
 

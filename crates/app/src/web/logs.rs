@@ -13,7 +13,8 @@ use serde::Deserialize;
 use tokio::io::{AsyncReadExt, AsyncSeekExt, SeekFrom};
 use tokio::sync::watch;
 use trainyard_live::board::Standing;
-use trainyard_sched::model::JobId;
+use trainyard_live::mailbox::folder_of;
+use trainyard_sched::model::{Attempt, JobId};
 use utoipa::IntoParams;
 
 use super::access::Caller;
@@ -64,7 +65,7 @@ pub(crate) async fn logs(
             Problem::new(Kind::NotFound, detail).with_remedy("ask why it waits, or name another attempt")
         );
     }
-    let path = office.folder.join("jobs").join(card.job.0.to_string()).join(attempt.to_string()).join(OUTPUT);
+    let path = folder_of(&office.jobs(), card.job, Attempt(attempt)).join(OUTPUT);
     let follows = which.follow.unwrap_or(false);
     let (text, end) = match tail(&path, which.tail.unwrap_or(LINES)).await {
         Ok(found) => found,

@@ -1,6 +1,6 @@
 //! What all requests share: the way to the daemon, the tokens, the latest steps, and whether new work is taken.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLockReadGuard};
 
@@ -15,6 +15,11 @@ use super::problem::{Kind, Problem};
 
 /// So many requests are answered at one time; streams are not counted.
 const MOST_AT_ONCE: usize = 256;
+
+/// Where the folders of jobs are, in the folder of a daemon.
+pub(crate) fn jobs_in(folder: &Path) -> PathBuf {
+    folder.join("jobs")
+}
 
 /// What all requests share.
 pub(crate) struct Office {
@@ -64,6 +69,11 @@ impl Office {
     /// Becomes true when streams shall end.
     pub(crate) fn closing(&self) -> watch::Receiver<bool> {
         self.closing.subscribe()
+    }
+
+    /// Where the folders of jobs are.
+    pub(crate) fn jobs(&self) -> PathBuf {
+        jobs_in(&self.folder)
     }
 
     /// The jobs as they are shown.

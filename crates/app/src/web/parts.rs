@@ -1,7 +1,6 @@
 //! Parts of requests, read strictly: mistakes become problems that name the field.
 
 use axum::body::Bytes;
-use axum::extract::rejection::BytesRejection;
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
@@ -16,10 +15,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
-        let bytes = Bytes::from_request(request, state).await.map_err(|rejection: BytesRejection| {
-            let kind = if rejection.status() == 413 { Kind::TooLarge } else { Kind::Malformed };
-            Problem::new(kind, format!("the body: {}", rejection.body_text()))
-        })?;
+        let bytes = Bytes::from_request(request, state).await.map_err(Problem::of_body)?;
         strict::from_json(&bytes).map(Self)
     }
 }

@@ -1,6 +1,7 @@
 //! What goes wrong with a request, as RFC 9457 says it: `application/problem+json` with what failed and what to try.
 
 use axum::Json;
+use axum::extract::rejection::BytesRejection;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
@@ -18,6 +19,8 @@ pub(crate) enum Kind {
     NotFound,
     /// The path takes other methods.
     MethodNotAllowed,
+    /// What it is about is over.
+    Over,
     /// The request cannot be read.
     Malformed,
     /// It can be read and makes no sense here.
@@ -40,7 +43,7 @@ pub(crate) enum Kind {
 
 impl Kind {
     /// Every kind, with its place in a `type`, its status, its title, and what to try.
-    pub(crate) const ALL: [(Self, &'static str, u16, &'static str, &'static str); 13] = [
+    pub(crate) const ALL: [(Self, &'static str, u16, &'static str, &'static str); 14] = [
         (Self::Unauthorized, "unauthorized", 401, "No valid token", "send `Authorization: Bearer TOKEN`"),
         (
             Self::Forbidden,
@@ -57,6 +60,7 @@ impl Kind {
             "Method not allowed",
             "see /docs for what this path takes",
         ),
+        (Self::Over, "over", 410, "It is over", "stop sending; what runs now has another token"),
         (
             Self::Malformed,
             "malformed",
@@ -115,6 +119,12 @@ pub(crate) struct Problem {
 }
 
 impl Problem {
+    /// A body that cannot be had.
+    pub(crate) fn of_body(rejection: BytesRejection) -> Self {
+        let kind = if rejection.status() == 413 { Kind::TooLarge } else { Kind::Malformed };
+        Self::new(kind, format!("the body: {}", rejection.body_text()))
+    }
+
     /// A problem of a kind, with what is wrong this time.
     pub(crate) fn new(kind: Kind, detail: impl Into<String>) -> Self {
         let (_, slug, status, title, remedy) = *kind.entry();

@@ -13,7 +13,7 @@ use utoipa_axum::routes;
 
 use super::office::Office;
 use super::problem::{Kind, Problem};
-use super::{events, health, jobs, logs, nodes, policy, reference, tokens};
+use super::{events, health, jobs, logs, nodes, policy, progress, reference, tokens};
 
 /// The largest body.
 const LARGEST: usize = 1 << 20;
@@ -52,6 +52,7 @@ fn paths() -> (Router<Arc<Office>>, utoipa::openapi::OpenApi) {
         .routes(routes!(policy::drain, policy::undrain))
         .routes(routes!(tokens::add, tokens::list))
         .routes(routes!(tokens::remove))
+        .routes(routes!(progress::report))
         .routes(routes!(health::lives))
         .routes(routes!(health::ready))
         .routes(routes!(health::metrics));

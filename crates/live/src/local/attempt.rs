@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use trainyard_sched::model::{Attempt, JobId};
 
 use super::process::{Identity, kill_marked};
+use crate::mailbox;
 
 /// In the environment of every process of an attempt: its folder.
 pub(super) const MARK: &str = "TRAINYARD_DIR";
@@ -83,7 +84,7 @@ pub(super) struct Control {
 impl Folder {
     /// The folder of an attempt below the one where all jobs are.
     pub(super) fn of(jobs: &Path, job: JobId, attempt: Attempt) -> Self {
-        Self(jobs.join(job.0.to_string()).join(attempt.0.to_string()))
+        Self(mailbox::folder_of(jobs, job, attempt))
     }
 
     pub(super) fn progress(&self) -> PathBuf {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::net::TcpListener;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -17,6 +18,7 @@ use super::Options;
 use super::attempt::{Control, Folder, MARK, Order, Program};
 use super::confine::Share;
 use crate::executor::Held;
+use crate::mailbox;
 use crate::work::Launch;
 
 /// Writes the order down and starts a keeper for it.
@@ -25,7 +27,8 @@ pub(super) fn launch(held: &Held, options: &Options, cluster: &Cluster) -> io::R
     if folder.has_order() {
         clear(&folder)?;
     }
-    fs::create_dir_all(&folder.0)?;
+    // What is in it is told to nobody else, its secret among it.
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder.0)?;
     fs::create_dir_all(checkpoints(held, options))?;
     folder.write_control(&control(held, &held.allocation, options, cluster))?;
     folder.write_order(&Order {
@@ -209,6 +212,7 @@ fn common_environment(
     ]);
     if let Some(url) = &options.url {
         all.insert("TRAINYARD_URL".to_owned(), url.clone());
+        all.insert("TRAINYARD_TOKEN".to_owned(), mailbox::open(&folder.0, held.job.id, held.attempt)?);
     }
     Ok(all)
 }

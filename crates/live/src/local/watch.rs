@@ -16,6 +16,7 @@ use super::confine::{empty, remove};
 use super::process::Identity;
 use super::{Attempts, Options, launch};
 use crate::executor::{Held, Reporter};
+use crate::mailbox;
 use crate::report::{Form, Listener};
 
 /// How often attempts are looked at.
@@ -86,7 +87,7 @@ impl Watched {
         let form = held.work.progress.parse().unwrap_or(Form::JsonLines);
         let path = if matches!(form, Form::Pattern(_)) { folder.output(0) } else { folder.progress() };
         let begun_from = folder.order().map_or(held.iterations, |order| order.begun_from);
-        let listener = Listener::new(path, form, begun_from);
+        let listener = Listener::new(path, form, mailbox::sent(&folder.0), begun_from);
         let iterations = held.iterations;
         Self {
             held,
@@ -219,6 +220,9 @@ impl Watched {
             reporter.tell(Event::Resized { job, attempt, allocation, iterations, speed });
         }
         let over = ended.is_some() || !keeper_lives;
+        if over {
+            mailbox::close(&self.folder.0);
+        }
         if self.begun {
             self.report(over, reporter);
         }

@@ -7,13 +7,10 @@ use super::line::{Cutter, Line};
 use super::names::Reading;
 use super::table::Header;
 
-/// The body of a request may have no more bytes than this.
-const LONGEST_BODY_BYTES: usize = 1 << 20;
-
 /// What was met so far, over all times that the file began anew.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Lines that are not empty, and reports in requests. Each is a report, silent, unclear or too long; a header of CSV is
+    /// Lines that are not empty. Each is a report, silent, unclear or too long; a header of CSV is
     /// silent.
     pub lines: u64,
     /// Those that were reports.
@@ -39,36 +36,6 @@ pub struct Unclear {
     pub text: String,
     /// What is wrong with it.
     pub why: String,
-}
-
-/// Why a request is not taken; nothing of it is.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BodyError {
-    /// It is too long.
-    #[error("the body has {bytes} bytes; the most is {LONGEST_BODY_BYTES}: send fewer reports at a time")]
-    Long {
-        /// How long it is.
-        bytes: usize,
-    },
-    /// It is no JSON.
-    #[error(
-        "the body is not JSON; send one report such as {{\"iteration\": 7, \"loss\": 0.5}}, or a list of them"
-    )]
-    NotJson,
-    /// A part of it is no object.
-    #[error("report {index} of the body is not an object such as {{\"iteration\": 7, \"loss\": 0.5}}")]
-    NotAnObject {
-        /// Which one, from 0.
-        index: usize,
-    },
-    /// A value is not one that its name can have.
-    #[error("report {index} of the body: `{name}` is no number, or one that it cannot be")]
-    Value {
-        /// Which one, from 0.
-        index: usize,
-        /// The name as it was sent.
-        name: String,
-    },
 }
 
 /// What iterations are counted in.
@@ -127,29 +94,6 @@ impl Follower {
         self.header = None;
         self.unit = Unit::Reports(self.begun_from);
         self.counts.restarts += 1;
-    }
-
-    /// Takes a report, or a list of them, that was sent as the body of a request. It is JSON whatever the form of lines is.
-    pub fn take_body(&mut self, body: &[u8]) -> Result<Vec<Report>, BodyError> {
-        if body.len() > LONGEST_BODY_BYTES {
-            return Err(BodyError::Long { bytes: body.len() });
-        }
-        let text = std::str::from_utf8(body).map_err(|_| BodyError::NotJson)?;
-        let value = json::value(text).map_err(|_| BodyError::NotJson)?;
-        let elements = value.as_array().map_or_else(|| std::slice::from_ref(&value), Vec::as_slice);
-        let read = |(index, element)| {
-            json::reading(element).map_err(|problem| match problem {
-                Problem::Value { name } => BodyError::Value { index, name },
-                Problem::NotJson | Problem::NotAnObject => BodyError::NotAnObject { index },
-            })
-        };
-        let readings = elements.iter().enumerate().map(read).collect::<Result<Vec<Reading>, _>>()?;
-        let mut reports = Vec::new();
-        for reading in readings {
-            self.counts.lines += 1;
-            reports.extend(self.settle(&reading));
-        }
-        Ok(reports)
     }
 
     /// What was met so far.
@@ -330,25 +274,6 @@ mod tests {
         assert_eq!((counts.unclear, counts.silent, counts.reports), (3, 2, 2));
         follower.start_anew();
         assert!(follower.feed(b"3,1\n").is_empty(), "the new file has no header yet");
-    }
-
-    #[test]
-    fn requests_are_taken_whole_or_not_at_all() {
-        let mut follower = follower("csv");
-        let two = follower.take_body(b"[{\"iteration\":1,\n\"loss\":NaN},{\"iteration\":2}]").expect("two");
-        assert_eq!(two.len(), 2);
-        assert_eq!(follower.take_body(b"{\"iteration\":3}").expect("one").len(), 1);
-        assert_eq!(follower.take_body(b"[]"), Ok(Vec::new()));
-        let before = follower.counts();
-        let one_is_wrong = follower.take_body(b"[{\"iteration\":4},{\"iteration\":-4}]");
-        assert_eq!(one_is_wrong, Err(BodyError::Value { index: 1, name: "iteration".to_owned() }));
-        assert_eq!(follower.take_body(b"[[]]"), Err(BodyError::NotAnObject { index: 0 }));
-        assert_eq!(follower.take_body(b"3"), Err(BodyError::NotAnObject { index: 0 }));
-        assert_eq!(follower.take_body(b""), Err(BodyError::NotJson));
-        assert_eq!(follower.take_body(b"\xff"), Err(BodyError::NotJson));
-        let long = vec![b' '; LONGEST_BODY_BYTES + 1];
-        assert_eq!(follower.take_body(&long), Err(BodyError::Long { bytes: LONGEST_BODY_BYTES + 1 }));
-        assert_eq!(follower.counts(), before);
     }
 
     #[test]

@@ -6,15 +6,16 @@ use std::time::Duration;
 
 use trainyard_sched::model::LossPoint;
 
-use super::{BodyError, Form, Report, Speedometer, Tail, Thinner};
+use super::{Form, Report, Speedometer, Tail, Thinner};
 
 /// So many losses of a job go further in a second.
 const LOSSES_A_SECOND: NonZeroU32 = NonZeroU32::new(20).expect("it is more than nought");
 
-/// Listens to an attempt: a file is read, and what is sent over HTTP is taken.
+/// Listens to an attempt: to what it writes, and to what it sends over HTTP, which is written too.
 #[derive(Debug)]
 pub struct Listener {
     tail: Tail,
+    sent: Tail,
     meter: Speedometer,
     thinner: Thinner,
     iterations: f64,
@@ -38,10 +39,12 @@ pub struct News {
 
 impl Listener {
     /// Listens to an attempt that began from so many iterations, all of them saved. Where it speaks is for the caller to say:
-    /// patterns are looked for in what it prints, and other forms are those of its progress file.
-    pub fn new(path: impl Into<PathBuf>, form: Form, begun_from: f64) -> Self {
+    /// patterns are looked for in what it prints, and other forms are those of its progress file. What was sent is in the other
+    /// file, in lines of JSON whatever the form.
+    pub fn new(path: impl Into<PathBuf>, form: Form, sent: impl Into<PathBuf>, begun_from: f64) -> Self {
         Self {
             tail: Tail::new(path, form, begun_from),
+            sent: Tail::new(sent, Form::JsonLines, begun_from),
             meter: Speedometer::default(),
             thinner: Thinner::new(LOSSES_A_SECOND),
             iterations: begun_from,
@@ -53,7 +56,8 @@ impl Listener {
 
     /// Looks for news. The time is since any moment, on a clock that does not run backwards.
     pub fn listen(&mut self, now: Duration) -> std::io::Result<Option<News>> {
-        let reports = self.tail.poll()?;
+        let mut reports = self.tail.poll()?;
+        reports.extend(self.sent.poll()?);
         self.take(&reports, now);
         let passed = self.thinner.drain(now);
         Ok(self.news(passed, now))
@@ -61,17 +65,11 @@ impl Listener {
 
     /// The last news, when all processes are over and nothing more is written.
     pub fn finish(&mut self, now: Duration) -> std::io::Result<Option<News>> {
-        let reports = self.tail.finish()?;
+        let mut reports = self.tail.finish()?;
+        reports.extend(self.sent.finish()?);
         self.take(&reports, now);
         let passed = self.thinner.finish();
         Ok(self.news(passed, now))
-    }
-
-    /// Takes the body of a request; says how many reports it held. They are among the next news.
-    pub fn take_body(&mut self, body: &[u8], now: Duration) -> Result<usize, BodyError> {
-        let reports = self.tail.follower().take_body(body)?;
-        self.take(&reports, now);
-        Ok(reports.len())
     }
 
     /// The attempt has another size now, so what is known of its speed is void.
@@ -133,7 +131,7 @@ mod tests {
         fn new(spec: &str) -> Self {
             let folder = tempfile::tempdir().expect("a folder");
             let form = spec.parse().expect(spec);
-            let listener = Listener::new(folder.path().join("said"), form, 10.0);
+            let listener = Listener::new(folder.path().join("said"), form, folder.path().join("sent"), 10.0);
             Self { listener, folder, now: Duration::ZERO }
         }
 
@@ -171,12 +169,11 @@ mod tests {
     fn what_is_sent_counts_like_what_is_written() {
         let mut job = Job::new(r"pattern:step (?P<step>\d+) loss (?P<loss>\S+)");
         assert_eq!(iterations(&job.writes("step 11 loss nan\n").expect("news")), [11.0]);
-        assert_eq!(job.listener.take_body(b"[{\"step\":12,\"loss\":1}]", job.now), Ok(1));
-        assert!(job.listener.take_body(b"nonsense", job.now).is_err());
+        fs::write(job.folder.path().join("sent"), "\n{\"step\":12,\"loss\":1}\n").expect("it is kept");
         let news = job.writes("nothing\n").expect("what was sent");
         assert_eq!((news.iterations, iterations(&news)), (12.0, vec![12.0]));
         assert_eq!(job.writes("nothing\n"), None);
-        assert_eq!(job.listener.source().counts().reports, 2);
+        assert_eq!(job.listener.source().counts().reports, 1);
     }
 
     #[test]

@@ -3,11 +3,13 @@
 //! - [`Listener`] puts all of this together for one attempt, and tells what the decision loop wants to hear.
 //! - [`Form`] is how a program says it, from a word in the description of its job.
 //! - [`Follower`] is given bytes as they come and answers reports; [`Tail`] gives it the bytes of a file that grows.
+//! - [`Sent`] is what comes as the body of a request.
 //! - [`Speedometer`] makes iterations a second of reports, and [`Thinner`] few reports of many.
 //!
 //! Nothing here fails on what a program writes: what is not understood is counted, and the first of it kept to be shown.
 //! Nothing here reads a clock either: times are handed in. What is promised to programs is in `docs/job-contract.md`.
 
+mod body;
 mod follower;
 mod form;
 mod json;
@@ -19,7 +21,8 @@ mod table;
 mod tail;
 mod thinner;
 
-pub use follower::{BodyError, Counts, Follower, Unclear};
+pub use body::{BodyError, LONGEST_BODY_BYTES, Sent};
+pub use follower::{Counts, Follower, Unclear};
 pub use form::{Form, FormError, Pattern};
 pub use line::LONGEST_LINE_BYTES;
 pub use listener::{Listener, News};

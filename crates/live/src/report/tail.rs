@@ -53,11 +53,6 @@ impl Tail {
         Ok(reports)
     }
 
-    /// Takes what was sent instead of written; see [`Follower::take_body`].
-    pub fn follower(&mut self) -> &mut Follower {
-        &mut self.follower
-    }
-
     /// What was met so far.
     pub const fn counts(&self) -> Counts {
         self.follower.counts()
