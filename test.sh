@@ -2,8 +2,9 @@
 # Everything that must pass before a change goes in: format, lints, tests, documentation, benchmarks.
 #
 # Works from a clean checkout on Debian 12 with a Rust toolchain. What is missing is installed: a linker, and chromium,
-# node and npm, which look at reports, and python3 from Debian; the components named in rust-toolchain.toml by rustup; and
-# playwright-core, which drives the browser, by npm, pinned by its lock file and without running its scripts.
+# node and npm, which look at reports, and python3 from Debian; the components named in rust-toolchain.toml by rustup;
+# playwright-core, which drives the browser, by npm, pinned by its lock file and without running its scripts; and schemathesis,
+# which asks the daemon what its document allows and does not, by pip, into a folder of its own.
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -32,6 +33,7 @@ command -v chromium >/dev/null || command -v google-chrome >/dev/null || wanted+
 command -v node >/dev/null || wanted+=(nodejs)
 command -v npm >/dev/null || wanted+=(npm)
 command -v python3 >/dev/null || wanted+=(python3)
+python3 -c 'import ensurepip, venv' 2>/dev/null || wanted+=(python3-venv)
 if [ "${#wanted[@]}" -gt 0 ]; then
     if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
         echo "test.sh: these are missing: ${wanted[*]}; install them, or run this as root on Debian" >&2
@@ -61,6 +63,11 @@ cargo test --workspace --locked
 
 step "tests: the hook for Python"
 python3 -m unittest discover -s python/tests
+
+step "tests: the API by its own document"
+[ -x target/schemathesis/bin/schemathesis ] || python3 -m venv target/schemathesis
+target/schemathesis/bin/pip install --quiet --disable-pip-version-check -r crates/app/tests/openapi/requirements.txt
+crates/app/tests/openapi/run.sh target/debug/trainyard target/schemathesis/bin/schemathesis
 
 step "documentation: cargo doc"
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet

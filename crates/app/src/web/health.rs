@@ -36,8 +36,7 @@ pub(crate) async fn lives() -> Json<Well> {
 }
 
 /// Whether it can do its work: the journal can be written, and the loop answers. Needs no token.
-#[utoipa::path(get, path = "/readyz", tag = "health", responses((status = 200, description = "It can", body = Well),
-    (status = 503, description = "It cannot", body = Problem)))]
+#[utoipa::path(get, path = "/readyz", tag = "health", responses((status = 200, description = "It can", body = Well)))]
 pub(crate) async fn ready(State(office): State<Arc<Office>>) -> Result<Json<Well>, Problem> {
     let stalled = office.board().stalled.clone();
     if let Some(why) = stalled {
@@ -62,7 +61,7 @@ struct StateLabel {
 }
 
 /// The numbers, as Prometheus reads them. For administrators and viewers of everything.
-#[utoipa::path(get, path = "/metrics", tag = "health", responses((status = 200, description = "OpenMetrics text", body = String)))]
+#[utoipa::path(get, path = "/metrics", tag = "health", responses((status = 200, description = "OpenMetrics text", content_type = "application/openmetrics-text", body = String)))]
 pub(crate) async fn metrics(State(office): State<Arc<Office>>, caller: Caller) -> Result<Response, Problem> {
     if caller.sees_only().is_some() {
         return Err(Problem::new(Kind::Forbidden, "the numbers are of all tenants"));

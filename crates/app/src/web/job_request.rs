@@ -27,6 +27,7 @@ const MOST_WORKERS: u32 = 1_000_000;
 /// A job that somebody wants to run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
+#[schema(example = json!({ "command": ["python3", "train.py"], "cpus": 1.0, "progress": "jsonl" }))]
 pub(crate) struct JobRequest {
     /// What to call it; by default job-N.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -35,7 +36,7 @@ pub(crate) struct JobRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tenant: Option<String>,
     /// The program and its arguments.
-    #[schema(required)]
+    #[schema(required, min_items = 1)]
     pub(crate) command: Vec<String>,
     /// Where it is started; by default in a folder of its own.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -53,9 +53,11 @@ pub(crate) struct Which {
     pub(crate) name: Option<String>,
     /// Only those after this number; `next` of the page before.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[param(value_type = Option<i64>, minimum = 0, maximum = 4_294_967_295_i64)]
     pub(crate) after: Option<u32>,
     /// At most so many: 100 by default, 1000 at the most.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[param(minimum = 1, maximum = 1000)]
     pub(crate) limit: Option<usize>,
 }
 
@@ -106,8 +108,7 @@ impl StateFilter {
 #[utoipa::path(post, path = "/v1/jobs", tag = "jobs", request_body = JobRequest,
     params(("Idempotency-Key" = Option<String>, Header, description = "What the client calls this request")),
     responses((status = 201, description = "A new job", body = Submitted),
-        (status = 200, description = "The same request came before", body = Submitted),
-        (status = "4XX", description = "What is wrong, and what to try", body = Problem)))]
+        (status = 200, description = "The same request came before", body = Submitted)))]
 pub(crate) async fn submit(
     State(office): State<Arc<Office>>,
     caller: Caller,
@@ -210,8 +211,7 @@ pub(crate) async fn list(
 
 /// Look at a job, by number or name.
 #[utoipa::path(get, path = "/v1/jobs/{job}", tag = "jobs", params(("job" = String, Path, description = "Number or name")),
-    responses((status = 200, description = "The job", body = JobShown),
-        (status = 403, description = "Not there, or not yours", body = Problem)))]
+    responses((status = 200, description = "The job", body = JobShown)))]
 pub(crate) async fn look(
     State(office): State<Arc<Office>>,
     caller: Caller,

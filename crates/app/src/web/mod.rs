@@ -6,6 +6,7 @@
 
 mod access;
 mod asking;
+mod document;
 mod events;
 mod health;
 mod history;

@@ -15,6 +15,7 @@ use super::problem::{Kind, Problem};
 /// Who decides.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({ "name": "slaq", "parameters": {} }))]
 pub(crate) struct PolicyShown {
     /// The policy's name.
     pub(crate) name: String,

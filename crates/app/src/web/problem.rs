@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 use trainyard_live::Refusal;
 use utoipa::ToSchema;
 
+/// How a problem is sent.
+pub(crate) const CONTENT_TYPE: &str = "application/problem+json";
+
 /// A kind of problem. The list is closed, so that programs may rely on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -178,7 +181,7 @@ impl IntoResponse for Problem {
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let mut response = (status, Json(&self)).into_response();
         let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(CONTENT_TYPE));
         if status == StatusCode::UNAUTHORIZED {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }

@@ -1,4 +1,4 @@
-//! The document of the API, and a page made from it that needs nothing from anywhere else.
+//! The document of the API as it is fetched, and a page made from it that needs nothing from anywhere else.
 
 use std::sync::Arc;
 
@@ -8,19 +8,9 @@ use axum::response::IntoResponse;
 use axum::routing::get;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::Value;
-use utoipa::OpenApi;
 use utoipa::openapi::OpenApi as ApiDocument;
 
 use super::office::Office;
-
-/// The head of the document; the paths are added where they are routed.
-#[derive(OpenApi)]
-#[openapi(info(
-    title = "Trainyard",
-    description = "Submits jobs to a cluster and says why they wait. All but /healthz and /readyz need `Authorization: \
-                   Bearer TOKEN`. What goes wrong is told as `application/problem+json` (RFC 9457)."
-))]
-pub(crate) struct Document;
 
 const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;\
     color:#1a1a1a;background:#fff}code,pre{font:.9em ui-monospace,monospace}h2{margin-top:2.5rem}\

@@ -11,6 +11,7 @@ use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::document::{self, Document};
 use super::office::Office;
 use super::problem::{Kind, Problem};
 use super::{events, health, jobs, logs, nodes, policy, progress, reference, tokens};
@@ -42,7 +43,7 @@ pub(crate) fn document() -> utoipa::openapi::OpenApi {
 
 /// All paths but the reference itself.
 fn paths() -> (Router<Arc<Office>>, utoipa::openapi::OpenApi) {
-    let answers = OpenApiRouter::with_openapi(reference::Document::openapi())
+    let answers = OpenApiRouter::with_openapi(Document::openapi())
         .routes(routes!(jobs::submit, jobs::list))
         .routes(routes!(jobs::look, jobs::cancel))
         .routes(routes!(jobs::why))
@@ -58,7 +59,7 @@ fn paths() -> (Router<Arc<Office>>, utoipa::openapi::OpenApi) {
         .routes(routes!(health::metrics));
     let (router, mut document) = answers.split_for_parts();
     document.merge(streams().split_for_parts().1);
-    (router, document)
+    (router, document::finish(document))
 }
 
 /// Those that go on for as long as somebody listens.
