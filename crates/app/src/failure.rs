@@ -16,7 +16,7 @@ use trainyard_sim::trace::{TraceError, WriteError};
 use trainyard_train::TrainError;
 
 use crate::commands::{ClientError, ReplayError, WhyError};
-use crate::config::{ArgumentError, ServiceError, SweepFileError};
+use crate::config::{ArgumentError, MachineError, ServiceError, SweepFileError};
 use crate::experiment::RecordingError;
 
 /// Why a command failed.
@@ -75,6 +75,9 @@ pub(crate) enum Failure {
     /// Settings of the daemon make no sense.
     #[error(transparent)]
     Service(#[from] ServiceError),
+    /// The GPUs that were asked for are not there.
+    #[error(transparent)]
+    Machine(#[from] MachineError),
     /// A daemon did not do what was asked.
     #[error(transparent)]
     Client(#[from] ClientError),

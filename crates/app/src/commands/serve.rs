@@ -7,12 +7,12 @@ use clap::{Args, Subcommand};
 use trainyard_live::daemon::DaemonError;
 use trainyard_live::local::{Confinement, LocalExecutor, Options};
 use trainyard_live::{Daemon, Executor, Settings};
-use trainyard_sched::model::{Cluster, Node, Seed, Tenants};
-use trainyard_sim::cluster::{self, ClusterFile};
+use trainyard_sched::model::{Cluster, Node, Seed};
+use trainyard_sim::cluster::ClusterFile;
 use trainyard_sim::physics::Physics;
 
 use super::{Ending, Output, print, say};
-use crate::config::{Explained, Service, ServiceLayer, parse_policy};
+use crate::config::{Explained, Hardware, Service, ServiceLayer, hardware, parse_policy};
 use crate::demo::policies;
 use crate::experiment::{make_folder, write_text};
 use crate::failure::Failure;
@@ -59,10 +59,10 @@ pub(super) struct ConfigArguments {
 pub(super) fn config(command: &ConfigCommand, output: Output) -> Result<Ending, Failure> {
     let (ConfigCommand::Check(given) | ConfigCommand::Explain(given)) = command;
     let service = Service::resolve(given.file.as_deref(), &given.layer)?;
-    let machines = machines(&service)?;
+    let hardware = hardware_and_tenants(&service)?;
     parse_policy(&service.policy)?;
     match command {
-        ConfigCommand::Check(_) => say(&format!("all settings can be used: {}", machines.cluster)),
+        ConfigCommand::Check(_) => say(&format!("all settings can be used: {}", hardware.file.cluster)),
         ConfigCommand::Explain(_) => print(output, &service.explained, |all| explained_text(all))?,
     }
     Ok(Ending::Done)
@@ -76,29 +76,20 @@ fn explained_text(all: &[Explained]) -> String {
     plain_table(&[("key", Align::Left), ("value", Align::Left), ("from", Align::Left)], rows.collect())
 }
 
-/// The machines and tenants; without words the cores of this machine.
-fn machines(service: &Service) -> Result<ClusterFile, Failure> {
-    let mut machines = match &service.cluster {
-        Some(words) => cluster::load(words)?,
-        None => cluster::load(&this_machine())?,
-    };
-    if machines.tenants.is_empty() {
-        let mut tenants = Tenants::default();
-        tenants.intern(TENANT);
-        machines.tenants = tenants;
+/// The machines and tenants.
+fn hardware_and_tenants(service: &Service) -> Result<Hardware, Failure> {
+    let mut hardware = hardware(service)?;
+    if hardware.file.tenants.is_empty() {
+        hardware.file.tenants.intern(TENANT);
     }
-    Ok(machines)
-}
-
-fn this_machine() -> String {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    format!("1x{cores}:cpu")
+    Ok(hardware)
 }
 
 /// Serves.
 pub(super) fn perform(given: &ServeArguments) -> Result<Ending, Failure> {
     let service = Service::resolve(given.config.as_deref(), &given.layer)?;
-    let ClusterFile { cluster, tenants, physics, .. } = machines(&service)?;
+    let Hardware { file, gpu_indices, remarks } = hardware_and_tenants(&service)?;
+    let ClusterFile { cluster, tenants, physics, .. } = file;
     let policy = parse_policy(&service.policy)?;
     make_folder(&service.folder)?;
     let tls = service.tls.clone().map(|(certificate, key)| Tls { certificate, key });
@@ -107,7 +98,7 @@ pub(super) fn perform(given: &ServeArguments) -> Result<Ending, Failure> {
         trainyard_live::fault::die_at(number);
     }
     let history = Arc::new(History::new(service.folder.join(JOURNAL)));
-    let executor = executor(&service.folder, &cluster, &physics, server.url())?;
+    let executor = executor(&service.folder, &cluster, &physics, gpu_indices, server.url())?;
     let described = executor.describe();
     let settings = Settings {
         folder: service.folder.clone(),
@@ -125,6 +116,7 @@ pub(super) fn perform(given: &ServeArguments) -> Result<Ending, Failure> {
     let access = Access::open(&service.folder)?;
     let office = Office::new(daemon.handle(), service.folder.clone(), access, history, service.drain);
     announce(&office, &server, &service, &described)?;
+    remarks.iter().for_each(|remark| say(remark));
     let served = server.serve(Arc::new(office));
     let _ = std::fs::remove_file(service.folder.join(ADDRESS));
     daemon.leave();
@@ -133,11 +125,12 @@ pub(super) fn perform(given: &ServeArguments) -> Result<Ending, Failure> {
     Ok(Ending::Done)
 }
 
-/// Runs jobs on this machine. Nodes with GPUs are virtual ones: a core of the machine stands for each GPU.
+/// Runs jobs on this machine. Where GPUs are virtual, a core of the machine stands for each.
 fn executor(
     folder: &Path,
     cluster: &Cluster,
     physics: &Physics,
+    gpu_indices: Vec<Vec<u32>>,
     url: String,
 ) -> Result<Box<dyn Executor>, Failure> {
     let folder = std::path::absolute(folder).map_err(Failure::file("find", folder))?;
@@ -151,7 +144,8 @@ fn executor(
         // Two daemons on one machine have groups of their own.
         confinement: Confinement::find(&format!("trainyard-{:08x}", name_hash(&folder))),
         speeds: cluster.nodes.iter().map(speed).collect(),
-        cpus_per_gpu: (cluster.gpu_count() > 0).then_some(1.0),
+        cpus_per_gpu: (cluster.gpu_count() > 0 && gpu_indices.is_empty()).then_some(1.0),
+        gpu_indices,
         url: Some(url),
     };
     Ok(Box::new(LocalExecutor::new(options, cluster.clone())))

@@ -8,6 +8,7 @@ mod run_file;
 mod service;
 mod stock;
 mod sweep_file;
+mod this_machine;
 mod trace_arguments;
 mod words;
 
@@ -19,5 +20,6 @@ pub(crate) use run_file::{Ended, PROGRAM, RunFile};
 pub(crate) use service::{Explained, Service, ServiceError, ServiceLayer};
 pub(crate) use stock::Stock;
 pub(crate) use sweep_file::{Cell, Factor, Setting, SweepFile, SweepFileError};
+pub(crate) use this_machine::{Hardware, MachineError, hardware};
 pub(crate) use trace_arguments::{PIPE, TraceArguments};
 pub(crate) use words::{ArgumentError, FaultsWord, Threads, load_factor, seed, span};

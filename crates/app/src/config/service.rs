@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, CommandFactory, FromArgMatches, Parser};
 use serde::{Deserialize, Serialize};
 
+use super::this_machine::GpuChoice;
 use super::words::seed;
 use crate::failure::Failure;
 use crate::web::meant;
@@ -28,6 +29,14 @@ pub(crate) struct ServiceLayer {
     #[arg(long, value_name = "WORDS|FILE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cluster: Option<String>,
+    /// What the GPUs of the cluster are: this machine's, or virtual ones [default: auto].
+    #[arg(long, value_name = "auto|real|virtual")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) gpus: Option<GpuChoice>,
+    /// The NVIDIA driver's library, where it is not found by itself.
+    #[arg(long, value_name = "FILE")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) nvml: Option<PathBuf>,
     /// Who decides in a new folder; one that was used before keeps its policy [default: fifo].
     #[arg(long, value_name = "POLICY")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -79,6 +88,10 @@ pub(crate) struct Service {
     pub(crate) listen: SocketAddr,
     /// The machines, if anybody said.
     pub(crate) cluster: Option<String>,
+    /// What its GPUs are.
+    pub(crate) gpus: GpuChoice,
+    /// The NVIDIA driver's library, if anybody said.
+    pub(crate) nvml: Option<PathBuf>,
     /// Who decides.
     pub(crate) policy: String,
     /// The seed.
@@ -201,6 +214,8 @@ impl Service {
             folder: layer.folder.unwrap_or_else(|| DEFAULTS[0].1.into()),
             listen,
             cluster: layer.cluster,
+            gpus: layer.gpus.unwrap_or_default(),
+            nvml: layer.nvml,
             policy: layer.policy.unwrap_or_else(|| "fifo".to_owned()),
             seed: layer.seed.unwrap_or(0),
             tls,
@@ -213,9 +228,10 @@ impl Service {
 }
 
 /// What holds when nobody says anything.
-const DEFAULTS: [(&str, &str); 8] = [
+const DEFAULTS: [(&str, &str); 9] = [
     ("folder", "trainyard-live"),
     ("listen", "127.0.0.1:7707"),
+    ("gpus", "auto"),
     ("policy", "fifo"),
     ("seed", "0"),
     ("settle-ms", "5"),

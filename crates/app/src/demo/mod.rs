@@ -146,6 +146,7 @@ fn begin(policy: &PolicyChoice, place: &Place<'_>, quality: Arc<Mutex<Quality>>)
         confinement: place.confinement.clone(),
         speeds: Vec::new(),
         cpus_per_gpu: None,
+        gpu_indices: Vec::new(),
         url: None,
     };
     let settings = Settings {

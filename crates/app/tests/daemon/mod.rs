@@ -79,8 +79,13 @@ pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 impl Daemon {
     /// Begins in a new folder.
     pub(crate) fn begin(arguments: &[&str]) -> Self {
+        Self::begin_on(CLUSTER, arguments)
+    }
+
+    /// Begins in a new folder, on other machines than usual.
+    pub(crate) fn begin_on(cluster: &str, arguments: &[&str]) -> Self {
         let place = tempfile::tempdir().unwrap();
-        std::fs::write(place.path().join("cluster.toml"), CLUSTER).unwrap();
+        std::fs::write(place.path().join("cluster.toml"), cluster).unwrap();
         let mut daemon = Self { place, child: None, url: String::new(), admin: String::new() };
         daemon.go_on(arguments);
         daemon

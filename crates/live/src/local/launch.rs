@@ -168,6 +168,7 @@ fn programs(held: &Held, folder: &Folder, options: &Options, cluster: &Cluster) 
         let local = locals.entry(placement.node).or_default();
         let mut environment = common.clone();
         environment.extend(own_environment(&parts, placement, (rank, *local), &nodes, share));
+        environment.insert("CUDA_VISIBLE_DEVICES".to_owned(), devices(placement, options));
         environment.extend(held.work.environment.clone());
         // By this the processes of an attempt are known, so it is not for the owner to change.
         environment.insert(MARK.to_owned(), folder.0.display().to_string());
@@ -209,12 +210,23 @@ fn common_environment(
         ("MASTER_ADDR".to_owned(), "127.0.0.1".to_owned()),
         ("MASTER_PORT".to_owned(), port.to_string()),
         ("WORLD_SIZE".to_owned(), world.to_string()),
+        // GPUs are counted as the driver does.
+        ("CUDA_DEVICE_ORDER".to_owned(), "PCI_BUS_ID".to_owned()),
     ]);
     if let Some(url) = &options.url {
         all.insert("TRAINYARD_URL".to_owned(), url.clone());
         all.insert("TRAINYARD_TOKEN".to_owned(), mailbox::open(&folder.0, held.job.id, held.attempt)?);
     }
     Ok(all)
+}
+
+/// The GPUs of a placement, as CUDA is told.
+fn devices(placement: &Placement, options: &Options) -> String {
+    let known = options.gpu_indices.get(placement.node.index());
+    let held = (0..64_usize).filter(|i| placement.gpus.devices >> i & 1 == 1);
+    let indices =
+        held.map(|i| known.and_then(|known| known.get(i)).map_or_else(|| i.to_string(), u32::to_string));
+    indices.collect::<Vec<_>>().join(",")
 }
 
 /// What differs from program to program; the names are torchrun's.
@@ -227,8 +239,6 @@ fn own_environment(
 ) -> Vec<(String, String)> {
     let on_node = parts.iter().filter(|(other, _)| other.node == placement.node).count();
     let node_rank = nodes.iter().position(|node| *node == placement.node).unwrap_or(0);
-    let devices: Vec<String> =
-        (0..64).filter(|i| placement.gpus.devices >> i & 1 == 1).map(|i| i.to_string()).collect();
     let threads = share.cpus.map_or(1, |cpus| cpus.ceil().max(1.0) as u32);
     [
         ("RANK", rank.to_string()),
@@ -237,7 +247,6 @@ fn own_environment(
         ("NODE_RANK", node_rank.to_string()),
         ("GROUP_RANK", node_rank.to_string()),
         ("TRAINYARD_WORKERS", placement.count.to_string()),
-        ("CUDA_VISIBLE_DEVICES", devices.join(",")),
         ("OMP_NUM_THREADS", threads.to_string()),
     ]
     .map(|(name, value)| (name.to_owned(), value))

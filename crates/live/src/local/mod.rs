@@ -6,6 +6,7 @@
 
 mod attempt;
 mod confine;
+mod gpus;
 mod keeper;
 mod launch;
 mod process;
@@ -24,6 +25,7 @@ use crate::executor::{Executor, Held, Pending, Reporter};
 use crate::work::Launch;
 
 pub use confine::Confinement;
+pub use gpus::{Gpu, GpuError, Gpus};
 pub use keeper::{become_program, keep};
 
 use attempt::Folder;
@@ -42,6 +44,9 @@ pub struct Options {
     pub speeds: Vec<f64>,
     /// Cores that stand for a GPU where GPUs are virtual; `None` where they are real.
     pub cpus_per_gpu: Option<f64>,
+    /// The GPUs of each node as the driver counts them, where they are real; a node that has none here has those of its own
+    /// numbers.
+    pub gpu_indices: Vec<Vec<u32>>,
     /// Where training programs report to over HTTP, if they cannot write files.
     pub url: Option<String>,
 }

@@ -46,7 +46,15 @@ pub(crate) fn settings(folder: &Path, cluster: Cluster, policy: &str) -> Setting
 
 /// Real processes, kept by this program.
 pub(crate) fn options(folder: &Path, exe: PathBuf, confinement: Confinement) -> Options {
-    Options { jobs: folder.join("jobs"), exe, confinement, speeds: Vec::new(), cpus_per_gpu: None, url: None }
+    Options {
+        jobs: folder.join("jobs"),
+        exe,
+        confinement,
+        speeds: Vec::new(),
+        cpus_per_gpu: None,
+        gpu_indices: Vec::new(),
+        url: None,
+    }
 }
 
 /// A request for a job of this shape.
