@@ -77,6 +77,11 @@ impl Caller {
         }
     }
 
+    /// What it may do.
+    pub(crate) fn role(&self) -> Role {
+        self.role
+    }
+
     /// The tenant whose jobs it may see; `None` for all.
     pub(crate) fn sees_only(&self) -> Option<TenantId> {
         self.tenant

@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use trainyard_live::board::Board;
 use trainyard_live::daemon::Told;
 use trainyard_sched::control::{Action, Event};
+use trainyard_sched::decide::Decision;
 use trainyard_sched::model::{Cluster, JobId};
 use utoipa::{IntoParams, ToSchema};
 
@@ -23,7 +24,8 @@ use super::access::Caller;
 use super::office::{Office, blocking};
 use super::parts::Query;
 use super::problem::{Kind, Problem};
-use super::shown::{state_word, wall_text, word};
+use super::shown::{called, state_word, wall_text, word};
+use crate::render::Called;
 
 /// So many steps are looked up at one time.
 const AT_ONCE: usize = 256;
@@ -76,6 +78,9 @@ pub(crate) struct Happening {
     /// More about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     detail: Option<String>,
+    /// Why the policy wants it so, in a sentence.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    because: Option<String>,
 }
 
 /// Follow the steps of the loop, as server-sent events.
@@ -150,34 +155,11 @@ impl Reader {
         self.seen = last.number;
         let board = self.office.board();
         let cluster = self.office.handle.cluster();
-        let shown = told.iter().map(|told| brief(told, &board, cluster, &self.caller));
+        let names = called(&self.office, &board, &self.caller);
+        let teller = Teller { board: &board, cluster, caller: &self.caller, names: &names };
+        let shown = told.iter().map(|told| teller.brief(told));
         self.ready.extend(shown.filter(|step| !step.happened.is_empty() || !step.ordered.is_empty()));
         Some(true)
-    }
-}
-
-/// A step in brief, as far as `caller` may see it.
-fn brief(told: &Told, board: &Board, cluster: &Cluster, caller: &Caller) -> StepShown {
-    let record = &told.record;
-    let teller = Teller { board, cluster, caller };
-    let mut happened: Vec<Happening> = record.events.iter().filter_map(|event| teller.event(event)).collect();
-    happened.extend(record.step.ended.iter().filter_map(|(job, outcome)| {
-        Some(Happening { detail: Some(word(outcome)), ..teller.job("ended", *job)? })
-    }));
-    if let Some(panic) = record.step.panic.as_ref().filter(|_| caller.sees_only().is_none()) {
-        happened.push(Happening {
-            what: "cycle_lost".to_owned(),
-            detail: Some(panic.clone()),
-            ..Happening::default()
-        });
-    }
-    StepShown {
-        id: told.number,
-        time: wall_text(told.wall),
-        at_s: record.at.as_secs_f64(),
-        decided: record.step.decision.is_some(),
-        happened,
-        ordered: record.step.actions.iter().filter_map(|action| teller.action(action)).collect(),
     }
 }
 
@@ -185,9 +167,37 @@ struct Teller<'a> {
     board: &'a Board,
     cluster: &'a Cluster,
     caller: &'a Caller,
+    names: &'a Called,
 }
 
 impl Teller<'_> {
+    /// A step in brief, as far as the caller may see it.
+    fn brief(&self, told: &Told) -> StepShown {
+        let record = &told.record;
+        let mut happened: Vec<Happening> =
+            record.events.iter().filter_map(|event| self.event(event)).collect();
+        happened.extend(record.step.ended.iter().filter_map(|(job, outcome)| {
+            Some(Happening { detail: Some(word(outcome)), ..self.job("ended", *job)? })
+        }));
+        if let Some(panic) = record.step.panic.as_ref().filter(|_| self.caller.sees_only().is_none()) {
+            happened.push(Happening {
+                what: "cycle_lost".to_owned(),
+                detail: Some(panic.clone()),
+                ..Happening::default()
+            });
+        }
+        let decision = record.step.decision.as_ref();
+        let ordered = record.step.actions.iter().filter_map(|action| self.action(action, decision));
+        StepShown {
+            id: told.number,
+            time: wall_text(told.wall),
+            at_s: record.at.as_secs_f64(),
+            decided: decision.is_some(),
+            happened,
+            ordered: ordered.collect(),
+        }
+    }
+
     fn job(&self, what: &str, job: JobId) -> Option<Happening> {
         let card = self.board.jobs.get(&job).filter(|card| self.caller.sees(card.tenant))?;
         Some(Happening {
@@ -237,7 +247,7 @@ impl Teller<'_> {
         Some(Happening { detail, ..self.job(what, event.job()?)? })
     }
 
-    fn action(&self, action: &Action) -> Option<Happening> {
+    fn action(&self, action: &Action, decision: Option<&Decision>) -> Option<Happening> {
         let (what, allocation) = match action {
             Action::Start { allocation, .. } => ("start", Some(allocation)),
             Action::Stop { .. } => ("stop", None),
@@ -247,6 +257,9 @@ impl Teller<'_> {
         let nodes = allocation.map(|allocation| allocation.nodes()).unwrap_or_default();
         let nodes = nodes.into_iter().map(|node| self.cluster.node(node).name.to_string()).collect();
         let detail = allocation.map(|allocation| format!("{} workers", allocation.workers()));
-        Some(Happening { nodes, detail, ..self.job(what, action.job())? })
+        let verdicts = decision.map_or(&[][..], |decision| &decision.verdicts);
+        let place = verdicts.binary_search_by_key(&action.job(), |(job, _)| *job);
+        let because = place.ok().map(|place| verdicts[place].1.reason().told(self.names));
+        Some(Happening { nodes, detail, because, ..self.job(what, action.job())? })
     }
 }
