@@ -7,6 +7,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::sse::{Event as Sent, KeepAlive, Sse};
@@ -29,6 +30,9 @@ use crate::render::Called;
 
 /// So many steps are looked up at one time.
 const AT_ONCE: usize = 256;
+/// So many steps are listed when nobody says, and at the most.
+const LISTED: usize = 50;
+const MOST_LISTED: usize = 256;
 /// How often something is sent to those who have nothing to hear.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
@@ -58,6 +62,13 @@ pub(crate) struct StepShown {
     ordered: Vec<Happening>,
 }
 
+impl StepShown {
+    /// Whether there is anything in it that may be seen.
+    fn says_something(&self) -> bool {
+        !self.happened.is_empty() || !self.ordered.is_empty()
+    }
+}
+
 /// One thing that happened or was ordered.
 #[derive(Debug, Default, Serialize, ToSchema)]
 pub(crate) struct Happening {
@@ -83,7 +94,51 @@ pub(crate) struct Happening {
     because: Option<String>,
 }
 
+/// Which of the latest steps are listed.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(default, deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct Latest {
+    /// At most so many: 50 by default, 256 at the most.
+    limit: Option<usize>,
+}
+
+/// Some steps.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct StepList {
+    /// The steps, by number.
+    steps: Vec<StepShown>,
+    /// The number of the latest step of all; the stream of events may be followed after it.
+    latest: u64,
+}
+
+/// List the latest steps in which more happened than progress.
+///
+/// The daemon remembers some hundred of them; older ones are in the stream of events.
+#[utoipa::path(get, path = "/v1/steps", tag = "events", params(Latest),
+    responses((status = 200, description = "As far as the token may see them", body = StepList)))]
+pub(crate) async fn latest(
+    State(office): State<Arc<Office>>,
+    caller: Caller,
+    Query(which): Query<Latest>,
+) -> Result<Json<StepList>, Problem> {
+    let limit = which.limit.unwrap_or(LISTED);
+    if !(1..=MOST_LISTED).contains(&limit) {
+        return Err(Problem::field("limit", format!("write a number from 1 to {MOST_LISTED}")));
+    }
+    let (told, latest) = office.history.telling();
+    let board = office.board();
+    let names = called(&office, &board, &caller);
+    let teller = Teller { board: &board, cluster: office.handle.cluster(), caller: &caller, names: &names };
+    let mut steps: Vec<StepShown> =
+        told.iter().map(|told| teller.brief(told)).filter(StepShown::says_something).collect();
+    steps.drain(..steps.len().saturating_sub(limit));
+    Ok(Json(StepList { steps, latest }))
+}
+
 /// Follow the steps of the loop, as server-sent events.
+///
+/// The stream ends when the token is taken back, and when the daemon leaves.
 #[utoipa::path(get, path = "/v1/events", tag = "events", params(Since,
         ("Last-Event-ID" = Option<u64>, Header, description = "Go on after this step")),
     responses((status = 200, description = "A stream; the data of each event is a step", content_type = "text/event-stream", body = StepShown)))]
@@ -106,7 +161,8 @@ pub(crate) async fn follow(
         };
     let seen = last.unwrap_or(*latest.borrow());
     let closing = office.closing();
-    let reader = Reader { office, caller, latest, closing, seen, ready: VecDeque::new() };
+    let removed = office.access.removed();
+    let reader = Reader { office, caller, latest, closing, removed, seen, ready: VecDeque::new() };
     let stream = unfold(reader, |mut reader| async move {
         let step = reader.next().await?;
         let data = serde_json::to_string(&step).expect("a step can be written");
@@ -120,6 +176,7 @@ struct Reader {
     caller: Caller,
     latest: watch::Receiver<u64>,
     closing: watch::Receiver<bool>,
+    removed: watch::Receiver<()>,
     /// The number of the last step that was looked at.
     seen: u64,
     ready: VecDeque<StepShown>,
@@ -129,7 +186,7 @@ impl Reader {
     /// The next step with something to see; none when the stream ends.
     async fn next(&mut self) -> Option<StepShown> {
         loop {
-            if *self.closing.borrow() {
+            if *self.closing.borrow() || !self.office.access.knows(&self.caller) {
                 return None;
             }
             if let Some(step) = self.ready.pop_front() {
@@ -140,6 +197,7 @@ impl Reader {
                 tokio::select! {
                     changed = self.latest.changed() => changed.ok()?,
                     _ = self.closing.changed() => return None,
+                    _ = self.removed.changed() => {}
                 }
             }
         }
@@ -158,7 +216,7 @@ impl Reader {
         let names = called(&self.office, &board, &self.caller);
         let teller = Teller { board: &board, cluster, caller: &self.caller, names: &names };
         let shown = told.iter().map(|told| teller.brief(told));
-        self.ready.extend(shown.filter(|step| !step.happened.is_empty() || !step.ordered.is_empty()));
+        self.ready.extend(shown.filter(StepShown::says_something));
         Some(true)
     }
 }

@@ -49,6 +49,7 @@ fn paths() -> (Router<Arc<Office>>, utoipa::openapi::OpenApi) {
         .routes(routes!(jobs::why))
         .routes(routes!(losses::curve))
         .routes(routes!(summary::show))
+        .routes(routes!(events::latest))
         .routes(routes!(nodes::list))
         .routes(routes!(nodes::change))
         .routes(routes!(policy::show, policy::choose))

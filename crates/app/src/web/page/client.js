@@ -14,6 +14,13 @@ export class Refused extends Error {
   }
 }
 
+// Nobody answered, or the answer broke off.
+export class Away extends Error {}
+
+const away = (error) => {
+  throw new Away(String(error));
+};
+
 // A token in the address is taken out of it at once, so that it is in no history and in no link; then it is kept for
 // this tab only.
 export function takeToken() {
@@ -60,9 +67,9 @@ export class Client {
   // Asks for JSON, or for text.
   async ask(path, accept = "application/json") {
     const signal = AbortSignal.any([this.ends.signal, AbortSignal.timeout(QUESTION_MS)]);
-    const response = await fetch(path, { headers: this.headers({ Accept: accept }), cache: "no-store", signal });
+    const response = await fetch(path, { headers: this.headers({ Accept: accept }), cache: "no-store", signal }).catch(away);
     if (!response.ok) throw await refusal(response);
-    return accept === "application/json" ? response.json() : response.text();
+    return (accept === "application/json" ? response.json() : response.text()).catch(away);
   }
 
   // Follows the steps until the end, whatever happens to the connection. `begin` says after which step, given the last
@@ -86,6 +93,7 @@ export class Client {
           this.changed("refused", error);
           return;
         }
+        if (!(error instanceof Away || error instanceof Refused)) reportError(error);
       }
       if (this.ended) return;
       failures += 1;
@@ -114,7 +122,7 @@ export class Client {
         headers: this.headers({ Accept: "text/event-stream", "Last-Event-ID": String(after) }),
         cache: "no-store",
         signal: AbortSignal.any([this.ends.signal, silence.signal]),
-      });
+      }).catch(away);
       if (!response.ok) throw await refusal(response);
       opened();
       const reader = response.body.getReader();
@@ -122,7 +130,7 @@ export class Client {
       let rest = "";
       let data = "";
       for (;;) {
-        const { done, value } = await reader.read();
+        const { done, value } = await reader.read().catch(away);
         if (done) return;
         heard();
         const lines = (rest + letters.decode(value, { stream: true })).split("\n");

@@ -71,12 +71,6 @@ export function addStep(step) {
   while (log.children.length > MOST) log.lastElementChild.remove();
 }
 
-export function addNote(text) {
-  const entry = make("li", "soft");
-  entry.textContent = text;
-  byId("log").prepend(entry);
-}
-
 export function clearLog() {
   byId("log").replaceChildren();
 }

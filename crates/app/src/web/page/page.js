@@ -1,7 +1,7 @@
 // The live page: signs in, follows the steps of the daemon, and asks anew for what is shown, at most twice a second.
 
-import { Client, Refused, forgetToken, keepToken, takeToken } from "./client.js";
-import { addNote, addStep, clearLog } from "./log.js";
+import { Away, Client, Refused, forgetToken, keepToken, takeToken } from "./client.js";
+import { addStep, clearLog } from "./log.js";
 import { byId, count, keep, make, number, setText, several } from "./make.js";
 import { closeJob, showJob } from "./job.js";
 import { endedList, nodesList, queueList, runningList } from "./lists.js";
@@ -13,9 +13,8 @@ const EASE = 4;
 const SETTLE_MS = 1500;
 // Without any step, too: waiting times go on.
 const IDLE_MS = 10_000;
-// So many steps before the latest are told at first, and after a gap in which there were more: as many as the daemon has
-// in memory. Most of them are progress.
-const TOLD_BEFORE = 400;
+// After a gap of more steps than that they are not asked for one by one.
+const LONGEST_GAP = 400;
 // Over this time decisions are counted to say how many there are a second.
 const RATE_MS = 30_000;
 
@@ -40,7 +39,7 @@ class Refresher {
   async #run() {
     Object.assign(this, { timer: 0, isBusy: true, isDue: false });
     const began = performance.now();
-    await this.work();
+    await this.work().catch(reportError);
     this.ended = performance.now();
     this.took = this.ended - began;
     this.isBusy = false;
@@ -77,7 +76,8 @@ async function refresh() {
     if (asked !== client || asked.ended) return;
     if (error instanceof Refused && error.status === 401) signOut(refusedWords(asked));
     else if (error instanceof Refused) trouble(error.message);
-    // Otherwise the daemon is away, which the stream of steps tells.
+    else if (!(error instanceof Away)) throw error;
+    // That the daemon is away is told by the stream of steps.
   }
 }
 
@@ -220,12 +220,13 @@ async function signIn(token) {
 }
 
 // After which step to follow: the last one that was seen, unless too much has happened since, or the daemon begins anew.
+// Then the log begins anew, too.
 async function begin(own, last) {
-  const { latest_step: latest } = await own.ask("v1/summary");
-  if (last !== null && last <= latest && latest - last <= TOLD_BEFORE) return last;
-  if (last !== null && last <= latest) addNote(`${count(latest - last - TOLD_BEFORE)} steps passed meanwhile and are not told`);
-  if (last !== null && last > latest) clearLog();
-  return Math.max(0, latest - TOLD_BEFORE);
+  const { steps, latest } = await own.ask("v1/steps");
+  if (last !== null && last <= latest && latest - last <= LONGEST_GAP) return last;
+  clearLog();
+  steps.forEach(addStep);
+  return latest;
 }
 
 // Which job is shown stands in the address, so that it can be kept and gone back from.
