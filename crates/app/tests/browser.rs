@@ -1,55 +1,17 @@
 //! Reports in a real browser: nothing is loaded, nothing runs over, all can be read, heard, reached and printed.
 //!
-//! Needs Chromium, node and what `npm ci --ignore-scripts` puts into `tests/browser`. Where one of them is missing, the
-//! test says so and checks nothing, unless `TRAINYARD_REQUIRE_BROWSER=1`. Pictures are left in the target folder, to be
-//! looked at.
+//! Pictures are left in the target folder, to be looked at.
+
+mod chromium;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use chromium::{Browser, browser, script};
 use serde_json::Value;
 
 /// A page of a comparison of ten policies stays below this.
 const MOST_BYTES: u64 = 2_000_000;
-
-/// What is needed to look at pages.
-struct Browser {
-    chromium: PathBuf,
-    node: PathBuf,
-}
-
-fn in_path(names: &[&str]) -> Option<PathBuf> {
-    let folders: Vec<PathBuf> = std::env::split_paths(&std::env::var_os("PATH")?).collect();
-    let places = names.iter().flat_map(|name| folders.iter().map(move |folder| folder.join(name)));
-    places.into_iter().find(|place| place.is_file())
-}
-
-fn script(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/browser").join(name)
-}
-
-/// The browser, or why there is none.
-fn find() -> Result<Browser, &'static str> {
-    let chromium =
-        in_path(&["chromium", "chromium-browser", "google-chrome"]).ok_or("there is no chromium")?;
-    let node = in_path(&["node", "nodejs"]).ok_or("there is no node")?;
-    if !script("node_modules/playwright-core").is_dir() {
-        return Err("playwright-core is missing; run `npm ci --ignore-scripts` in crates/app/tests/browser");
-    }
-    Ok(Browser { chromium, node })
-}
-
-fn browser() -> Option<Browser> {
-    let required = std::env::var("TRAINYARD_REQUIRE_BROWSER").is_ok_and(|value| value == "1");
-    match find() {
-        Ok(browser) => Some(browser),
-        Err(reason) if required => panic!("TRAINYARD_REQUIRE_BROWSER=1, but {reason}"),
-        Err(reason) => {
-            eprintln!("skipped: no report was looked at, because {reason}");
-            None
-        }
-    }
-}
 
 /// What the script found in reports, and what it saw.
 fn look(browser: &Browser, reports: &[PathBuf]) -> (Vec<(String, String, String)>, Value) {

@@ -54,7 +54,8 @@ fn a_tenant_sees_its_own_jobs_and_learns_nothing_of_others() {
     let own = daemon.submit(&blue, r#"{"command": ["sleep", "1000"], "name": "own"}"#);
     daemon.wait_for(secret, &["running"]);
     // Whether a job is there or not, by number or by name: one and the same answer.
-    for (method, end) in [("GET", ""), ("GET", "/why"), ("GET", "/logs"), ("DELETE", "")] {
+    for (method, end) in [("GET", ""), ("GET", "/why"), ("GET", "/logs"), ("GET", "/losses"), ("DELETE", "")]
+    {
         let ask = |job: &str| daemon.ask(&blue, method, &format!("/v1/jobs/{job}{end}"), None, None);
         let there = ask(&secret.to_string());
         there.problem(403);
@@ -75,8 +76,22 @@ fn a_tenant_sees_its_own_jobs_and_learns_nothing_of_others() {
     );
     let nodes = daemon.get(&blue, "/v1/nodes");
     assert_eq!(nodes.ok()["nodes"][0]["jobs"], json!([]));
+    assert_eq!(
+        (nodes.json()["nodes"][0]["holds"].clone(), &nodes.json()["nodes"][0]["cpus_used"]),
+        (json!([]), &json!(2.0))
+    );
+    let summary = daemon.get(&blue, "/v1/summary");
+    assert_eq!(
+        (&summary.ok()["jobs"]["running"], &summary.json()["jobs"]["waiting"]),
+        (&json!(0), &json!(1))
+    );
+    assert_eq!((&summary.json()["cpus_used"], &summary.json()["tenant"]), (&json!(4.0), &json!("azure")));
+    let steps = daemon.get(&blue, "/v1/steps");
+    assert_eq!(steps.ok()["steps"].as_array().unwrap().len(), 1, "its own submission");
     let events = daemon.events(&blue, "?after=0", None, 1);
-    for text in [&listed.to_string(), &why.text, &nodes.text, &format!("{events:?}")] {
+    for text in
+        [&listed.to_string(), &why.text, &nodes.text, &summary.text, &steps.text, &format!("{events:?}")]
+    {
         assert!(!text.contains("secret") && !text.contains("crimson"), "{text}");
     }
     assert!(
@@ -223,6 +238,77 @@ fn pages_have_every_job_once_and_in_order() {
     assert_eq!((walk("&name=j7", 4), walk("&tenant=nobody", 4)), (vec![7], vec![]));
     let (waiting, active) = (walk("&state=waiting", 6), walk("&state=active", 6));
     assert_eq!((waiting.len(), active.len()), (19, 23), "four of them have a core each");
+}
+
+#[test]
+fn losses_lists_and_steps_are_asked_for_in_part() {
+    let mut daemon = Daemon::begin(&[]);
+    let report =
+        r#"for i in 1 2 3 4 5 6 7 8 9; do echo "{\"iteration\": $i, \"loss\": 0.$((10 - i))}"; done"#;
+    let script = format!("({report}) >> \"$TRAINYARD_PROGRESS_FILE\"; sleep 1000");
+    let body = json!({ "command": ["sh", "-c", script], "tenant": "crimson", "name": "learns" });
+    let job = daemon.submit(&daemon.admin, &body.to_string());
+    let losses = |daemon: &Daemon, query: &str| {
+        daemon.get(&daemon.admin, &format!("/v1/jobs/{job}/losses{query}")).ok()["points"].clone()
+    };
+    let all: Vec<[f64; 2]> = (1..10).map(|i| [f64::from(i), f64::from(10 - i) / 10.0]).collect();
+    let last = until("all losses", || {
+        let points = losses(&daemon, "");
+        (points.as_array()?.last()?[0] == 9.0).then_some(points)
+    });
+    assert!(
+        last.as_array().unwrap().iter().all(|point| json!(all).as_array().unwrap().contains(point)),
+        "{last}"
+    );
+    assert_eq!(losses(&daemon, "?points=2"), json!([last[0], [9.0, 0.1]]), "the first and the latest");
+    for query in
+        ["/v1/jobs?points=241", "/v1/jobs/learns/losses?points=0", "/v1/nodes?limit=0", "/v1/steps?limit=257"]
+    {
+        daemon.get(&daemon.admin, query).problem(422);
+    }
+    for i in 1..7 {
+        daemon.submit(&daemon.admin, &small("azure", &format!("j{i}")));
+    }
+    let ids = |query: &str| -> (Vec<u64>, Value) {
+        let page = daemon.get(&daemon.admin, &format!("/v1/jobs?{query}")).ok();
+        let jobs = page["jobs"].as_array().unwrap().iter().map(|job| job["id"].as_u64().unwrap());
+        (jobs.collect(), page["next"].clone())
+    };
+    assert_eq!(ids("order=newest&limit=4"), (vec![6, 5, 4, 3], json!(3)));
+    assert_eq!(ids("order=newest&limit=4&after=3"), (vec![2, 1, 0], Value::Null));
+    until("four that hold a core", || (ids("state=holding").0.len() == 4).then_some(()));
+    let page = daemon.get(&daemon.admin, "/v1/jobs?state=holding&points=3").ok();
+    assert_eq!(page["jobs"][0]["losses"].as_array().unwrap().last(), Some(&json!([9.0, 0.1])));
+    let first = daemon.get(&daemon.admin, "/v1/nodes?limit=1").ok();
+    assert_eq!((&first["nodes"][0]["id"], &first["next"]), (&json!(0), &json!(0)));
+    let second = daemon.get(&daemon.admin, "/v1/nodes?limit=1&after=0").ok();
+    assert_eq!((&second["nodes"][0]["id"], &second["next"]), (&json!(1), &Value::Null));
+    let steps = |daemon: &Daemon| daemon.get(&daemon.admin, "/v1/steps").ok();
+    let before = steps(&daemon);
+    let happened =
+        before["steps"].as_array().unwrap().iter().flat_map(|step| step["happened"].as_array().unwrap());
+    assert_eq!(happened.filter(|one| one["what"] == "submitted").count(), 7);
+    daemon.kill();
+    daemon.go_on(&[]);
+    let after = steps(&daemon);
+    let known = before["steps"].as_array().unwrap().len();
+    assert_eq!(after["steps"].as_array().unwrap()[..known], before["steps"].as_array().unwrap()[..]);
+}
+
+#[test]
+fn a_stream_ends_when_its_token_is_taken_back() {
+    let daemon = Daemon::begin(&[]);
+    let made = daemon.post(&daemon.admin, "/v1/tokens", r#"{"role": "viewer"}"#).ok();
+    let token = made["token"].as_str().unwrap().to_owned();
+    let agent: ureq::Agent =
+        ureq::Agent::config_builder().timeout_global(Some(std::time::Duration::from_secs(60))).build().into();
+    let request =
+        agent.get(format!("{}/v1/events", daemon.url)).header("authorization", format!("Bearer {token}"));
+    let mut stream = request.call().unwrap().into_body();
+    let gone = format!("/v1/tokens/{}", made["id"].as_str().unwrap());
+    assert_eq!(daemon.ask(&daemon.admin, "DELETE", &gone, None, None).status, 204);
+    // Nothing has happened that it could tell.
+    assert_eq!(stream.read_to_string().unwrap(), "");
 }
 
 #[test]
@@ -373,6 +459,9 @@ fn the_document_names_every_path_and_its_page_needs_nothing_from_elsewhere() {
         "/v1/jobs",
         "/v1/jobs/{job}/why",
         "/v1/jobs/{job}/logs",
+        "/v1/jobs/{job}/losses",
+        "/v1/summary",
+        "/v1/steps",
         "/v1/events",
         "/v1/nodes/{name}",
         "/metrics",
@@ -383,6 +472,8 @@ fn the_document_names_every_path_and_its_page_needs_nothing_from_elsewhere() {
     assert!(request["command"].is_object() && request["cpus"].is_object());
     let page = daemon.get("", "/docs");
     assert!(page.kind.starts_with("text/html") && page.text.contains("/v1/jobs/{job}/why"));
+    let live = daemon.get("", "/");
+    assert!(live.kind.starts_with("text/html") && live.text.contains("page/page.js"));
     for far in ["http://", "https://", "//", "<script", "<link"] {
         assert!(!page.text.contains(far), "the page has {far}");
     }

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use trainyard_sched::control::{Action, Batch, Core, Event, Outcome, Step};
 use trainyard_sched::decide::Verdict;
-use trainyard_sched::model::{Attempt, Better, Job, JobId, NodeId, NodeState, TenantId, Time};
+use trainyard_sched::model::{Attempt, Better, GpuSet, Job, JobId, NodeId, NodeState, TenantId, Time};
 use trainyard_sched::view::{JobView, Phase};
 
 use crate::clock::Wall;
 use crate::work::Work;
 
 /// How many points of a loss curve are kept; beyond that every second one is left out.
-const MOST_POINTS: usize = 240;
+pub const MOST_POINTS: usize = 240;
 
 /// One job as it is shown.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -116,6 +116,9 @@ mod maybe_number {
 pub struct Curve {
     /// Iterations and losses, by ascending iteration.
     pub points: Vec<(f64, f64)>,
+    /// The latest report, which may have been left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    latest: Option<(f64, f64)>,
     /// Every how many reports one is kept.
     stride: u32,
     skipped: u32,
@@ -130,6 +133,7 @@ impl Curve {
         while self.points.last().is_some_and(|(last, _)| *last >= iteration) {
             self.points.pop();
         }
+        self.latest = Some((iteration, loss));
         self.skipped += 1;
         if self.skipped < self.stride.max(1) {
             return;
@@ -144,6 +148,16 @@ impl Curve {
                 keep
             });
         }
+    }
+
+    /// At most so many of the points, evenly chosen, the first and the latest among them.
+    pub fn thinned(&self, most: usize) -> Vec<(f64, f64)> {
+        let left_out = self.latest.filter(|latest| self.points.last().is_some_and(|last| last.0 < latest.0));
+        let all: Vec<(f64, f64)> = self.points.iter().copied().chain(left_out).collect();
+        if all.len() <= most || most < 2 {
+            return all[all.len() - all.len().min(most)..].to_vec();
+        }
+        (0..most).map(|i| all[i * (all.len() - 1) / (most - 1)]).collect()
     }
 }
 
@@ -164,8 +178,19 @@ pub struct NodeCard {
     pub cpus: Option<f64>,
     /// Those in use.
     pub cpus_used: f64,
-    /// The jobs there.
-    pub jobs: Vec<JobId>,
+    /// What jobs hold there.
+    pub holds: Vec<Hold>,
+}
+
+/// What one job holds on one node for one of its tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Hold {
+    /// The job.
+    pub job: JobId,
+    /// Which GPUs, and how much of each.
+    pub gpus: GpuSet,
+    /// CPU cores.
+    pub cpus: f64,
 }
 
 /// All jobs and nodes.
@@ -332,18 +357,17 @@ fn node_cards(core: &Core, holders: &BTreeSet<JobId>) -> Vec<NodeCard> {
             cpus: (node.holds.cpu_milli != trainyard_sched::model::UNLIMITED)
                 .then_some(node.holds.cpu_milli as f64 / 1e3),
             cpus_used: 0.0,
-            jobs: Vec::new(),
+            holds: Vec::new(),
         })
         .collect();
     for view in holders.iter().filter_map(|job| state.job(*job)) {
         for placement in view.held.placements() {
             let card = &mut cards[placement.node.index()];
             let demand = view.job.shape.demand_of(placement.task).unwrap_or_default();
+            let cpus = demand.times(u64::from(placement.count)).cpu_milli as f64 / 1e3;
             card.gpus_used += placement.gpus.milli() as f64 / 1e3;
-            card.cpus_used += demand.times(u64::from(placement.count)).cpu_milli as f64 / 1e3;
-            if card.jobs.last() != Some(&view.id()) {
-                card.jobs.push(view.id());
-            }
+            card.cpus_used += cpus;
+            card.holds.push(Hold { job: view.id(), gpus: placement.gpus, cpus });
         }
     }
     cards
@@ -430,5 +454,28 @@ impl Card {
         (self.workers, self.gpus, self.speed) = (0, 0.0, 0.0);
         self.nodes.clear();
         self.verdict = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thinned_curve_begins_and_ends_where_the_reports_do() {
+        let mut curve = Curve::default();
+        assert_eq!(curve.thinned(5), []);
+        for i in 0..1001 {
+            curve.add(f64::from(i), 1.0 / f64::from(i + 1));
+            for most in [1, 2, 7, 1000] {
+                let thinned = curve.thinned(most);
+                assert!(thinned.len() <= most && thinned.is_sorted_by(|a, b| a.0 < b.0), "{thinned:?}");
+                assert_eq!(thinned.last().unwrap().0, f64::from(i));
+                assert!(most == 1 || thinned[0].0 == 0.0, "{thinned:?}");
+            }
+        }
+        // From a checkpoint on, what came after it is told anew.
+        curve.add(400.0, 0.5);
+        assert_eq!(curve.thinned(3).last(), Some(&(400.0, 0.5)));
     }
 }

@@ -168,6 +168,7 @@ fn announce(office: &Office, server: &Server, service: &Service, executor: &str)
     if let Some(remark) = office.board().remark.clone() {
         say(&remark);
     }
+    say(&format!("the live page is at {url}/; it asks for a token"));
     say(&format!("the administrator's token is in {}", service.folder.join(ADMIN_TOKEN).display()));
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
@@ -14,6 +14,7 @@ use axum::http::request::Parts;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq as _;
+use tokio::sync::watch;
 use trainyard_sched::model::{TenantId, Tenants};
 use utoipa::ToSchema;
 
@@ -60,6 +61,8 @@ pub(crate) struct Access {
     path: PathBuf,
     kept: RwLock<Vec<KeptToken>>,
     admin: [u8; 32],
+    /// Changes whenever a token is taken back.
+    removed: watch::Sender<()>,
 }
 
 /// Who asks.
@@ -67,6 +70,8 @@ pub(crate) struct Access {
 pub(crate) struct Caller {
     role: Role,
     tenant: Option<TenantId>,
+    /// The id of its token; the first administrator's has none.
+    token: Option<String>,
 }
 
 impl Caller {
@@ -76,6 +81,11 @@ impl Caller {
             Some(own) => own == tenant,
             None => self.role != Role::User,
         }
+    }
+
+    /// What it may do.
+    pub(crate) fn role(&self) -> Role {
+        self.role
     }
 
     /// The tenant whose jobs it may see; `None` for all.
@@ -142,7 +152,12 @@ impl Access {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
             Err(error) => return Err(Failure::file("read", &path)(error)),
         };
-        Ok(Self { path, kept: RwLock::new(kept), admin: Sha256::digest(token.as_bytes()).into() })
+        Ok(Self {
+            path,
+            kept: RwLock::new(kept),
+            admin: Sha256::digest(token.as_bytes()).into(),
+            removed: watch::Sender::new(()),
+        })
     }
 
     /// Who sends this token. Every kept hash is looked at, so that the time says nothing.
@@ -151,20 +166,32 @@ impl Access {
         let given = hexadecimal(&hash);
         let is_admin = bool::from(hash.ct_eq(&self.admin));
         let mut found = None;
-        for kept in &*self.kept.read().unwrap_or_else(std::sync::PoisonError::into_inner) {
+        for kept in &*self.kept.read().unwrap_or_else(PoisonError::into_inner) {
             if bool::from(kept.sha256.as_bytes().ct_eq(given.as_bytes())) {
                 found = Some(kept.clone());
             }
         }
         if is_admin {
-            return Some(Caller { role: Role::Admin, tenant: None });
+            return Some(Caller { role: Role::Admin, tenant: None, token: None });
         }
         let kept = found?;
-        match kept.tenant {
-            Some(name) => Some(Caller { role: kept.role, tenant: Some(tenants.find(&name)?) }),
-            None if kept.role == Role::User => None,
-            None => Some(Caller { role: kept.role, tenant: None }),
-        }
+        let tenant = match kept.tenant {
+            Some(name) => Some(tenants.find(&name)?),
+            None if kept.role == Role::User => return None,
+            None => None,
+        };
+        Some(Caller { role: kept.role, tenant, token: Some(kept.id) })
+    }
+
+    /// Whether the token of one who asked some time ago is still good.
+    pub(crate) fn knows(&self, caller: &Caller) -> bool {
+        let kept = self.kept.read().unwrap_or_else(PoisonError::into_inner);
+        caller.token.as_ref().is_none_or(|id| kept.iter().any(|kept| kept.id == *id))
+    }
+
+    /// Changes whenever a token is taken back.
+    pub(crate) fn removed(&self) -> watch::Receiver<()> {
+        self.removed.subscribe()
     }
 
     /// Makes a token. It is told once and cannot be had again.
@@ -172,7 +199,7 @@ impl Access {
         let token = new_token()?;
         let sha256 = hexadecimal(&Sha256::digest(token.as_bytes()));
         let kept = KeptToken { id: sha256[..12].to_owned(), role, tenant, sha256 };
-        let mut all = self.kept.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut all = self.kept.write().unwrap_or_else(PoisonError::into_inner);
         all.push(kept.clone());
         if let Err(error) = self.write(&all) {
             all.pop();
@@ -183,19 +210,20 @@ impl Access {
 
     /// Takes a token back; whether there was one of this id.
     pub(crate) fn remove(&self, id: &str) -> std::io::Result<bool> {
-        let mut all = self.kept.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut all = self.kept.write().unwrap_or_else(PoisonError::into_inner);
         let left: Vec<KeptToken> = all.iter().filter(|kept| kept.id != id).cloned().collect();
         let was_there = left.len() < all.len();
         if was_there {
             self.write(&left)?;
             *all = left;
+            self.removed.send_replace(());
         }
         Ok(was_there)
     }
 
     /// All of them, without their hashes.
     pub(crate) fn all(&self) -> Vec<KeptToken> {
-        let all = self.kept.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let all = self.kept.read().unwrap_or_else(PoisonError::into_inner);
         all.iter().map(|kept| KeptToken { sha256: String::new(), ..kept.clone() }).collect()
     }
 

@@ -7,6 +7,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::sse::{Event as Sent, KeepAlive, Sse};
@@ -16,6 +17,7 @@ use tokio::sync::watch;
 use trainyard_live::board::Board;
 use trainyard_live::daemon::Told;
 use trainyard_sched::control::{Action, Event};
+use trainyard_sched::decide::Decision;
 use trainyard_sched::model::{Cluster, JobId};
 use utoipa::{IntoParams, ToSchema};
 
@@ -23,10 +25,14 @@ use super::access::Caller;
 use super::office::{Office, blocking};
 use super::parts::Query;
 use super::problem::{Kind, Problem};
-use super::shown::{state_word, wall_text, word};
+use super::shown::{called, state_word, wall_text, word};
+use crate::render::Called;
 
 /// So many steps are looked up at one time.
 const AT_ONCE: usize = 256;
+/// So many steps are listed when nobody says, and at the most.
+const LISTED: usize = 50;
+const MOST_LISTED: usize = 256;
 /// How often something is sent to those who have nothing to hear.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
@@ -56,6 +62,13 @@ pub(crate) struct StepShown {
     ordered: Vec<Happening>,
 }
 
+impl StepShown {
+    /// Whether there is anything in it that may be seen.
+    fn says_something(&self) -> bool {
+        !self.happened.is_empty() || !self.ordered.is_empty()
+    }
+}
+
 /// One thing that happened or was ordered.
 #[derive(Debug, Default, Serialize, ToSchema)]
 pub(crate) struct Happening {
@@ -76,9 +89,56 @@ pub(crate) struct Happening {
     /// More about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     detail: Option<String>,
+    /// Why the policy wants it so, in a sentence.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    because: Option<String>,
+}
+
+/// Which of the latest steps are listed.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(default, deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct Latest {
+    /// At most so many: 50 by default, 256 at the most.
+    limit: Option<usize>,
+}
+
+/// Some steps.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct StepList {
+    /// The steps, by number.
+    steps: Vec<StepShown>,
+    /// The number of the latest step of all; the stream of events may be followed after it.
+    latest: u64,
+}
+
+/// List the latest steps in which more happened than progress.
+///
+/// The daemon remembers some hundred of them; older ones are in the stream of events.
+#[utoipa::path(get, path = "/v1/steps", tag = "events", params(Latest),
+    responses((status = 200, description = "As far as the token may see them", body = StepList)))]
+pub(crate) async fn latest(
+    State(office): State<Arc<Office>>,
+    caller: Caller,
+    Query(which): Query<Latest>,
+) -> Result<Json<StepList>, Problem> {
+    let limit = which.limit.unwrap_or(LISTED);
+    if !(1..=MOST_LISTED).contains(&limit) {
+        return Err(Problem::field("limit", format!("write a number from 1 to {MOST_LISTED}")));
+    }
+    let (told, latest) = office.history.telling();
+    let board = office.board();
+    let names = called(&office, &board, &caller);
+    let teller = Teller { board: &board, cluster: office.handle.cluster(), caller: &caller, names: &names };
+    let mut steps: Vec<StepShown> =
+        told.iter().map(|told| teller.brief(told)).filter(StepShown::says_something).collect();
+    steps.drain(..steps.len().saturating_sub(limit));
+    Ok(Json(StepList { steps, latest }))
 }
 
 /// Follow the steps of the loop, as server-sent events.
+///
+/// The stream ends when the token is taken back, and when the daemon leaves.
 #[utoipa::path(get, path = "/v1/events", tag = "events", params(Since,
         ("Last-Event-ID" = Option<u64>, Header, description = "Go on after this step")),
     responses((status = 200, description = "A stream; the data of each event is a step", content_type = "text/event-stream", body = StepShown)))]
@@ -101,7 +161,8 @@ pub(crate) async fn follow(
         };
     let seen = last.unwrap_or(*latest.borrow());
     let closing = office.closing();
-    let reader = Reader { office, caller, latest, closing, seen, ready: VecDeque::new() };
+    let removed = office.access.removed();
+    let reader = Reader { office, caller, latest, closing, removed, seen, ready: VecDeque::new() };
     let stream = unfold(reader, |mut reader| async move {
         let step = reader.next().await?;
         let data = serde_json::to_string(&step).expect("a step can be written");
@@ -115,6 +176,7 @@ struct Reader {
     caller: Caller,
     latest: watch::Receiver<u64>,
     closing: watch::Receiver<bool>,
+    removed: watch::Receiver<()>,
     /// The number of the last step that was looked at.
     seen: u64,
     ready: VecDeque<StepShown>,
@@ -124,7 +186,7 @@ impl Reader {
     /// The next step with something to see; none when the stream ends.
     async fn next(&mut self) -> Option<StepShown> {
         loop {
-            if *self.closing.borrow() {
+            if *self.closing.borrow() || !self.office.access.knows(&self.caller) {
                 return None;
             }
             if let Some(step) = self.ready.pop_front() {
@@ -135,6 +197,7 @@ impl Reader {
                 tokio::select! {
                     changed = self.latest.changed() => changed.ok()?,
                     _ = self.closing.changed() => return None,
+                    _ = self.removed.changed() => {}
                 }
             }
         }
@@ -150,34 +213,11 @@ impl Reader {
         self.seen = last.number;
         let board = self.office.board();
         let cluster = self.office.handle.cluster();
-        let shown = told.iter().map(|told| brief(told, &board, cluster, &self.caller));
-        self.ready.extend(shown.filter(|step| !step.happened.is_empty() || !step.ordered.is_empty()));
+        let names = called(&self.office, &board, &self.caller);
+        let teller = Teller { board: &board, cluster, caller: &self.caller, names: &names };
+        let shown = told.iter().map(|told| teller.brief(told));
+        self.ready.extend(shown.filter(StepShown::says_something));
         Some(true)
-    }
-}
-
-/// A step in brief, as far as `caller` may see it.
-fn brief(told: &Told, board: &Board, cluster: &Cluster, caller: &Caller) -> StepShown {
-    let record = &told.record;
-    let teller = Teller { board, cluster, caller };
-    let mut happened: Vec<Happening> = record.events.iter().filter_map(|event| teller.event(event)).collect();
-    happened.extend(record.step.ended.iter().filter_map(|(job, outcome)| {
-        Some(Happening { detail: Some(word(outcome)), ..teller.job("ended", *job)? })
-    }));
-    if let Some(panic) = record.step.panic.as_ref().filter(|_| caller.sees_only().is_none()) {
-        happened.push(Happening {
-            what: "cycle_lost".to_owned(),
-            detail: Some(panic.clone()),
-            ..Happening::default()
-        });
-    }
-    StepShown {
-        id: told.number,
-        time: wall_text(told.wall),
-        at_s: record.at.as_secs_f64(),
-        decided: record.step.decision.is_some(),
-        happened,
-        ordered: record.step.actions.iter().filter_map(|action| teller.action(action)).collect(),
     }
 }
 
@@ -185,9 +225,37 @@ struct Teller<'a> {
     board: &'a Board,
     cluster: &'a Cluster,
     caller: &'a Caller,
+    names: &'a Called,
 }
 
 impl Teller<'_> {
+    /// A step in brief, as far as the caller may see it.
+    fn brief(&self, told: &Told) -> StepShown {
+        let record = &told.record;
+        let mut happened: Vec<Happening> =
+            record.events.iter().filter_map(|event| self.event(event)).collect();
+        happened.extend(record.step.ended.iter().filter_map(|(job, outcome)| {
+            Some(Happening { detail: Some(word(outcome)), ..self.job("ended", *job)? })
+        }));
+        if let Some(panic) = record.step.panic.as_ref().filter(|_| self.caller.sees_only().is_none()) {
+            happened.push(Happening {
+                what: "cycle_lost".to_owned(),
+                detail: Some(panic.clone()),
+                ..Happening::default()
+            });
+        }
+        let decision = record.step.decision.as_ref();
+        let ordered = record.step.actions.iter().filter_map(|action| self.action(action, decision));
+        StepShown {
+            id: told.number,
+            time: wall_text(told.wall),
+            at_s: record.at.as_secs_f64(),
+            decided: decision.is_some(),
+            happened,
+            ordered: ordered.collect(),
+        }
+    }
+
     fn job(&self, what: &str, job: JobId) -> Option<Happening> {
         let card = self.board.jobs.get(&job).filter(|card| self.caller.sees(card.tenant))?;
         Some(Happening {
@@ -237,7 +305,7 @@ impl Teller<'_> {
         Some(Happening { detail, ..self.job(what, event.job()?)? })
     }
 
-    fn action(&self, action: &Action) -> Option<Happening> {
+    fn action(&self, action: &Action, decision: Option<&Decision>) -> Option<Happening> {
         let (what, allocation) = match action {
             Action::Start { allocation, .. } => ("start", Some(allocation)),
             Action::Stop { .. } => ("stop", None),
@@ -247,6 +315,9 @@ impl Teller<'_> {
         let nodes = allocation.map(|allocation| allocation.nodes()).unwrap_or_default();
         let nodes = nodes.into_iter().map(|node| self.cluster.node(node).name.to_string()).collect();
         let detail = allocation.map(|allocation| format!("{} workers", allocation.workers()));
-        Some(Happening { nodes, detail, ..self.job(what, action.job())? })
+        let verdicts = decision.map_or(&[][..], |decision| &decision.verdicts);
+        let place = verdicts.binary_search_by_key(&action.job(), |(job, _)| *job);
+        let because = place.ok().map(|place| verdicts[place].1.reason().told(self.names));
+        Some(Happening { nodes, detail, because, ..self.job(what, action.job())? })
     }
 }

@@ -59,9 +59,25 @@ pub(crate) struct Which {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[param(minimum = 1, maximum = 1000)]
     pub(crate) limit: Option<usize>,
+    /// In which order; `after` goes on in the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) order: Option<Order>,
+    /// With so many points of each job's loss curve, 240 at the most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) points: Option<usize>,
 }
 
-/// What a job is doing; `active` is everything but `ended`.
+/// The order of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Order {
+    /// By number, as they were submitted.
+    Oldest,
+    /// The other way round.
+    Newest,
+}
+
+/// What a job is doing; `active` is everything but `ended`, and `holding` what has devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum StateFilter {
@@ -77,6 +93,8 @@ pub(crate) enum StateFilter {
     Ended,
     /// Is not over.
     Active,
+    /// Is being started, runs, or has been told to stop.
+    Holding,
 }
 
 /// Some jobs.
@@ -98,6 +116,7 @@ impl StateFilter {
             Self::Stopping => state == Standing::Stopping,
             Self::Ended => state == Standing::Ended,
             Self::Active => state != Standing::Ended,
+            Self::Holding => !matches!(state, Standing::Waiting | Standing::Ended),
         }
     }
 }
@@ -180,7 +199,7 @@ fn shown(office: &Office, caller: &Caller, job: JobId) -> Result<JobShown, Probl
     Ok(JobShown::of(card, &board, &called(office, &board, caller), now(&board)))
 }
 
-/// List jobs, by number.
+/// List jobs, by number or the latest first.
 #[utoipa::path(get, path = "/v1/jobs", tag = "jobs", params(Which),
     responses((status = 200, description = "Some jobs", body = JobPage)))]
 pub(crate) async fn list(
@@ -192,6 +211,7 @@ pub(crate) async fn list(
     if !(1..=MOST_LISTED).contains(&limit) {
         return Err(Problem::field("limit", format!("write a number from 1 to {MOST_LISTED}")));
     }
+    let points = which.points.map(super::losses::checked).transpose()?;
     let board = office.board();
     let (names, now) = (called(&office, &board, &caller), now(&board));
     let tenant = which.tenant.as_deref().map(|name| office.handle.tenants().find(name));
@@ -201,12 +221,33 @@ pub(crate) async fn list(
             && tenant.is_none_or(|tenant| tenant == Some(card.tenant))
             && which.name.as_deref().is_none_or(|name| *card.name == *name)
     };
-    let from = which.after.map_or(0, |after| after.saturating_add(1));
-    let mut found = board.jobs.range(JobId(from)..).map(|(_, card)| card).filter(is_it);
-    let jobs: Vec<JobShown> =
-        found.by_ref().take(limit).map(|card| JobShown::of(card, &board, &names, now)).collect();
-    let next = found.next().and_then(|_| jobs.last().map(|job| job.id));
+    let (first, last) = match which.order.unwrap_or(Order::Oldest) {
+        Order::Oldest => (which.after.map_or(0, |after| after.saturating_add(1)), u32::MAX),
+        Order::Newest => (0, which.after.unwrap_or(u32::MAX)),
+    };
+    let range = board.jobs.range(JobId(first)..JobId(last)).map(|(_, card)| card);
+    let (jobs, more) = match which.order.unwrap_or(Order::Oldest) {
+        Order::Oldest => some(range.filter(is_it), limit),
+        Order::Newest => some(range.rev().filter(is_it), limit),
+    };
+    let jobs: Vec<JobShown> = jobs
+        .into_iter()
+        .map(|card| {
+            let shown = JobShown::of(card, &board, &names, now);
+            match points {
+                Some(most) => shown.with_losses(card, most),
+                None => shown,
+            }
+        })
+        .collect();
+    let next = jobs.last().filter(|_| more).map(|job| job.id);
     Ok(Json(JobPage { jobs, next }))
+}
+
+/// So many of them, and whether there are more.
+fn some<'a>(mut all: impl Iterator<Item = &'a Card>, limit: usize) -> (Vec<&'a Card>, bool) {
+    let first = all.by_ref().take(limit).collect();
+    (first, all.next().is_some())
 }
 
 /// Look at a job, by number or name.

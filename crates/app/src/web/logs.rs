@@ -77,8 +77,8 @@ pub(crate) async fn logs(
         Err(error) => return Err(Problem::new(Kind::Internal, format!("cannot read the output: {error}"))),
     };
     let body = if follows {
-        let follower =
-            Follower { closing: office.closing(), office, job: card.job, attempt, path, end, first: text };
+        let (closing, job) = (office.closing(), card.job);
+        let follower = Follower { closing, office, caller, job, attempt, path, end, first: text };
         Sent::from_stream(unfold(follower, |mut follower| async move {
             follower.next().await.map(|bytes| (Ok::<_, std::io::Error>(bytes), follower))
         }))
@@ -104,6 +104,7 @@ async fn tail(path: &FilePath, lines: usize) -> std::io::Result<(Vec<u8>, u64)> 
 
 struct Follower {
     office: Arc<Office>,
+    caller: Caller,
     closing: watch::Receiver<bool>,
     job: JobId,
     attempt: u32,
@@ -126,7 +127,7 @@ impl Follower {
                 self.end += more.len() as u64;
                 return Some(more.into());
             }
-            if is_over || *self.closing.borrow() {
+            if is_over || *self.closing.borrow() || !self.office.access.knows(&self.caller) {
                 return None;
             }
             tokio::select! {

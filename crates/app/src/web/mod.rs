@@ -1,8 +1,8 @@
 //! The daemon as a web service: HTTP with JSON. It decides nothing; it asks the daemon and shows what it says.
 //!
 //! `server` listens, `office` is what requests share, `access` says who may do what, `problem` says what went wrong, `strict`
-//! and `parts` read what comes in, `job_request` is a job as it is asked for, `shown` is how jobs and nodes look. The other
-//! files have the requests by what they are about.
+//! and `parts` read what comes in, `job_request` is a job as it is asked for, `shown` is how jobs and nodes look, `page` is
+//! the page for people. The other files have the requests by what they are about.
 
 mod access;
 mod asking;
@@ -13,8 +13,10 @@ mod history;
 mod job_request;
 mod jobs;
 mod logs;
+mod losses;
 mod nodes;
 mod office;
+mod page;
 mod parts;
 mod policy;
 mod problem;
@@ -24,6 +26,7 @@ mod routes;
 mod server;
 mod shown;
 mod strict;
+mod summary;
 mod tokens;
 
 pub(crate) use access::{ADMIN_TOKEN, Access};

@@ -6,11 +6,11 @@ use axum::Json;
 use axum::extract::{Path, State};
 use serde::{Deserialize, Serialize};
 use trainyard_sched::model::{NodeId, NodeState};
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 use super::access::Caller;
 use super::office::{Office, blocking};
-use super::parts::Body;
+use super::parts::{Body, Query};
 use super::problem::{Kind, Problem};
 use super::shown::NodeShown;
 use super::strict;
@@ -20,6 +20,20 @@ use super::strict;
 pub(crate) struct NodeList {
     /// The nodes, by number.
     pub(crate) nodes: Vec<NodeShown>,
+    /// Give this as `after` for the next page; absent on the last one.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) next: Option<u32>,
+}
+
+/// Which nodes are listed.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(default, deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct WhichNodes {
+    /// Only those after this number; `next` of the page before.
+    after: Option<u32>,
+    /// At most so many; by default all.
+    limit: Option<usize>,
 }
 
 /// What a node shall be.
@@ -52,11 +66,27 @@ impl From<NodeWord> for NodeState {
     }
 }
 
-/// List the nodes, with those jobs that the token may see.
-#[utoipa::path(get, path = "/v1/nodes", tag = "nodes", responses((status = 200, description = "All nodes", body = NodeList)))]
-pub(crate) async fn list(State(office): State<Arc<Office>>, caller: Caller) -> Json<NodeList> {
+/// List the nodes, by number, with what those jobs hold there that the token may see.
+#[utoipa::path(get, path = "/v1/nodes", tag = "nodes", params(WhichNodes),
+    responses((status = 200, description = "Nodes", body = NodeList)))]
+pub(crate) async fn list(
+    State(office): State<Arc<Office>>,
+    caller: Caller,
+    Query(which): Query<WhichNodes>,
+) -> Result<Json<NodeList>, Problem> {
+    if which.limit == Some(0) {
+        return Err(Problem::field("limit", "write a number from 1"));
+    }
     let board = office.board();
-    Json(NodeList { nodes: board.nodes.iter().map(|node| NodeShown::of(node, &board, &caller)).collect() })
+    let from = which.after.map_or(0, |after| after as usize + 1);
+    let mut found = board.nodes.iter().enumerate().skip(from);
+    let nodes: Vec<NodeShown> = found
+        .by_ref()
+        .take(which.limit.unwrap_or(usize::MAX))
+        .map(|(id, node)| NodeShown::of(id, node, &board, &caller))
+        .collect();
+    let next = found.next().and_then(|_| nodes.last().map(|node| node.id));
+    Ok(Json(NodeList { nodes, next }))
 }
 
 /// Let a node take work, drain it, or take it away. For administrators.
@@ -78,7 +108,7 @@ pub(crate) async fn change(
         office.handle.set_node(NodeId(index as u32), change.state.into())?;
         office.handle.look(|_, _| ())?;
         let board = office.board();
-        Ok(Json(NodeShown::of(&board.nodes[index], &board, &caller)))
+        Ok(Json(NodeShown::of(index, &board.nodes[index], &board, &caller)))
     })
     .await
 }

@@ -14,7 +14,7 @@ use utoipa_axum::routes;
 use super::document::{self, Document};
 use super::office::Office;
 use super::problem::{Kind, Problem};
-use super::{events, health, jobs, logs, nodes, policy, progress, reference, tokens};
+use super::{events, health, jobs, logs, losses, nodes, page, policy, progress, reference, summary, tokens};
 
 /// The largest body.
 const LARGEST: usize = 1 << 20;
@@ -30,6 +30,7 @@ pub(crate) fn service(office: Arc<Office>) -> Router {
         .layer(from_fn_with_state(Arc::clone(&office), with_limits))
         .merge(streams)
         .merge(reference)
+        .merge(page::routes())
         .fallback(policy::nothing)
         .method_not_allowed_fallback(policy::no_such_method)
         .layer(DefaultBodyLimit::max(LARGEST))
@@ -47,6 +48,9 @@ fn paths() -> (Router<Arc<Office>>, utoipa::openapi::OpenApi) {
         .routes(routes!(jobs::submit, jobs::list))
         .routes(routes!(jobs::look, jobs::cancel))
         .routes(routes!(jobs::why))
+        .routes(routes!(losses::curve))
+        .routes(routes!(summary::show))
+        .routes(routes!(events::latest))
         .routes(routes!(nodes::list))
         .routes(routes!(nodes::change))
         .routes(routes!(policy::show, policy::choose))

@@ -1,9 +1,9 @@
 //! Jobs and nodes as the API shows them. Times are RFC 3339 on the wall; lengths of time are seconds.
 
 use serde::{Deserialize, Serialize};
-use trainyard_live::board::{Board, Card, NodeCard, Standing};
+use trainyard_live::board::{Board, Card, Hold, NodeCard, Standing};
 use trainyard_live::clock::Wall;
-use trainyard_sched::model::{NodeState, Time, UNLIMITED};
+use trainyard_sched::model::{GpuSet, NodeState, Time, UNLIMITED};
 use utoipa::ToSchema;
 
 use super::access::Caller;
@@ -83,11 +83,17 @@ pub(crate) struct JobShown {
     /// What its cluster said of it last, such as an exit code.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(crate) said: Option<String>,
+    /// Points of its loss curve, each an iteration and a loss, where a list was asked for with `points`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) losses: Option<Vec<[f64; 2]>>,
 }
 
 /// One node.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub(crate) struct NodeShown {
+    /// Its number, from 0.
+    #[serde(default)]
+    pub(crate) id: u32,
     /// Its name.
     pub(crate) name: String,
     /// `up`, `draining` or `down`.
@@ -104,8 +110,29 @@ pub(crate) struct NodeShown {
     pub(crate) cpus: Option<f64>,
     /// Those in use.
     pub(crate) cpus_used: f64,
+    /// How much of each of its GPUs is in use, whoever uses it.
+    #[serde(default)]
+    pub(crate) gpu_use: Vec<f64>,
     /// The jobs there that the one who asks may see.
     pub(crate) jobs: Vec<u32>,
+    /// What they hold there.
+    #[serde(default)]
+    pub(crate) holds: Vec<HoldShown>,
+}
+
+/// What one job holds on one node.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub(crate) struct HoldShown {
+    /// The job.
+    pub(crate) job: u32,
+    /// What that is called.
+    pub(crate) name: String,
+    /// The GPUs, from 0.
+    pub(crate) gpus: Vec<u32>,
+    /// How much of each of them.
+    pub(crate) share: f64,
+    /// CPU cores.
+    pub(crate) cpus: f64,
 }
 
 /// What time it is in the run: later than the latest step by as much as has passed on the wall.
@@ -189,7 +216,14 @@ impl JobShown {
             moves: card.moves,
             failures: card.failures,
             said: card.said.as_ref().map(ToString::to_string),
+            losses: None,
         }
+    }
+
+    /// The same with at most so many points of its loss curve.
+    pub(crate) fn with_losses(self, card: &Card, most: usize) -> Self {
+        let points = card.curve.thinned(most).into_iter().map(|(iteration, loss)| [iteration, loss]);
+        Self { losses: Some(points.collect()), ..self }
     }
 }
 
@@ -200,11 +234,21 @@ fn finite(value: f64) -> f64 {
 
 impl NodeShown {
     /// The node of a card.
-    pub(crate) fn of(card: &NodeCard, board: &Board, caller: &Caller) -> Self {
-        let visible = |job: &&trainyard_sched::model::JobId| {
-            board.jobs.get(job).is_some_and(|card| caller.sees(card.tenant))
-        };
+    pub(crate) fn of(id: usize, card: &NodeCard, board: &Board, caller: &Caller) -> Self {
+        let holds: Vec<HoldShown> =
+            card.holds.iter().filter_map(|hold| HoldShown::of(hold, board, caller)).collect();
+        let mut jobs: Vec<u32> = holds.iter().map(|hold| hold.job).collect();
+        jobs.dedup();
+        let mut use_milli = vec![0_u32; card.gpus as usize];
+        for hold in &card.holds {
+            for device in devices(hold.gpus) {
+                if let Some(used) = use_milli.get_mut(device as usize) {
+                    *used += u32::from(hold.gpus.share_milli);
+                }
+            }
+        }
         Self {
+            id: id as u32,
             name: card.name.to_string(),
             state: state_word(card.state).to_owned(),
             gpu_type: card.gpu_type.as_ref().map(ToString::to_string),
@@ -212,9 +256,30 @@ impl NodeShown {
             gpus_used: card.gpus_used,
             cpus: card.cpus,
             cpus_used: card.cpus_used,
-            jobs: card.jobs.iter().filter(visible).map(|job| job.0).collect(),
+            gpu_use: use_milli.into_iter().map(|milli| f64::from(milli) / 1e3).collect(),
+            jobs,
+            holds,
         }
     }
+}
+
+impl HoldShown {
+    /// What is held, if the one who asks may see the job.
+    fn of(hold: &Hold, board: &Board, caller: &Caller) -> Option<Self> {
+        let card = board.jobs.get(&hold.job).filter(|card| caller.sees(card.tenant))?;
+        Some(Self {
+            job: hold.job.0,
+            name: card.name.to_string(),
+            gpus: devices(hold.gpus).collect(),
+            share: f64::from(hold.gpus.share_milli) / 1e3,
+            cpus: hold.cpus,
+        })
+    }
+}
+
+/// The numbers of the devices of a set.
+fn devices(set: GpuSet) -> impl Iterator<Item = u32> {
+    (0..u64::BITS).filter(move |device| set.devices >> device & 1 == 1)
 }
 
 /// The word for the state of a node.

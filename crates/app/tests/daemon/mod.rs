@@ -86,6 +86,11 @@ impl Daemon {
     pub(crate) fn begin_on(cluster: &str, arguments: &[&str]) -> Self {
         let place = tempfile::tempdir().unwrap();
         std::fs::write(place.path().join("cluster.toml"), cluster).unwrap();
+        Self::begin_in(place, arguments)
+    }
+
+    /// Begins in a folder that has a `cluster.toml`.
+    pub(crate) fn begin_in(place: TempDir, arguments: &[&str]) -> Self {
         let mut daemon = Self { place, child: None, url: String::new(), admin: String::new() };
         daemon.go_on(arguments);
         daemon
@@ -93,7 +98,10 @@ impl Daemon {
 
     /// Begins again in the same folder.
     pub(crate) fn go_on(&mut self, arguments: &[&str]) {
-        let usual = ["serve", "--listen", "127.0.0.1:0", "--cluster", "cluster.toml", "--folder", "live"];
+        let mut usual = vec!["serve", "--cluster", "cluster.toml", "--folder", "live"];
+        if !arguments.contains(&"--listen") {
+            usual.extend(["--listen", "127.0.0.1:0"]);
+        }
         let _ = std::fs::remove_file(self.folder().join("address"));
         let mut child =
             trainyard(self.place.path()).args(usual).args(arguments).stderr(Stdio::piped()).spawn().unwrap();
@@ -229,7 +237,7 @@ impl Daemon {
     }
 
     /// Ends what still runs, so that no test leaves programs behind.
-    fn end_jobs(&self) {
+    pub(crate) fn end_jobs(&self) {
         let end = Instant::now() + Duration::from_secs(20);
         while Instant::now() < end {
             let output = self.client(&["jobs", "--state", "active", "--output", "json"]);

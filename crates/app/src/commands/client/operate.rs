@@ -77,7 +77,7 @@ pub(crate) enum TokenCommand {
 
 /// Lists the nodes.
 pub(crate) fn nodes(given: &NodesArguments, output: Output) -> Result<Ending, Failure> {
-    let NodeList { nodes } = given.place.connect()?.get("/v1/nodes")?;
+    let NodeList { nodes, .. } = given.place.connect()?.get("/v1/nodes")?;
     print(output, &nodes, |nodes| nodes_text(nodes))?;
     Ok(Ending::Done)
 }

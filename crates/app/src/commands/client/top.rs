@@ -54,7 +54,7 @@ pub(crate) fn top(given: &TopArguments, output: Output) -> Result<Ending, Failur
 }
 
 fn glance(connection: &Connection) -> Result<Glance, Failure> {
-    let NodeList { nodes } = connection.get("/v1/nodes")?;
+    let NodeList { nodes, .. } = connection.get("/v1/nodes")?;
     let JobPage { jobs, .. } = connection.get("/v1/jobs?state=active&limit=1000")?;
     Ok(Glance { policy: connection.get("/v1/policy")?, nodes, jobs })
 }

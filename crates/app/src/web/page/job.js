@@ -1,0 +1,241 @@
+// One job: what it is, what it holds, its losses, and why.
+
+import { byId, clock, devices, draw, keep, length, make, number, setAttribute, setName, setText, several, swatch } from "./make.js";
+import { holdsWords, setProgress, tag } from "./lists.js";
+
+// Why is asked at most so often; a forecast is work for the daemon.
+const WHY_MS = 10_000;
+
+let shown = null;
+
+// The frame for a job; it stays for as long as the job is shown.
+function frame(id) {
+  const card = byId("job-card");
+  card.replaceChildren();
+  const head = make("h3", "job-head", card);
+  swatch(id, head);
+  make("span", "number", head).textContent = String(id);
+  const name = make("bdi", "name", head);
+  const state = make("span", "", head);
+  const progress = make("div", "progress", card);
+  const figure = make("figure", "lines", card);
+  const caption = make("figcaption", "", figure);
+  const facts = make("dl", "facts", card);
+  const because = make("div", "why", card);
+  make("h4", "", because).textContent = "Why";
+  const words = make("div", "words", because);
+  words.tabIndex = 0;
+  words.setAttribute("role", "region");
+  words.setAttribute("aria-label", "Why the job runs or waits, and when it will start");
+  const command = make("p", "command", card);
+  make("span", "soft", command).textContent = "runs ";
+  make("code", "", command);
+  shown = { id, name, state, progress, caption, figure, facts, words, command, chart: new Chart(figure), whyAt: 0, whyState: "" };
+}
+
+export function closeJob() {
+  shown = null;
+  byId("job-card").hidden = true;
+  byId("job-none").hidden = false;
+}
+
+// What is written of a job, as pairs of a label and words.
+function facts(job) {
+  const workers = job.workers_min === job.workers_max ? several(job.workers_min, "worker") : `${job.workers_min} to ${job.workers_max} workers`;
+  const rest = [
+    ["tenant", job.tenant],
+    ["asks for", `${workers}, each ${devices(job.gpus, job.cpus)}`],
+    ["holds", job.workers ? `${holdsWords(job)} on ${job.nodes.join(", ")}` : "nothing"],
+    ["because", job.because],
+    ["loss", job.loss === undefined ? undefined : number(job.loss)],
+    ["saved", job.saved > 0 ? several(job.saved, "iteration") : undefined],
+    ["submitted", clock(job.submitted)],
+    ["first started", job.started && clock(job.started)],
+    ["ended", job.ended && clock(job.ended)],
+    ["waited, ran", `${length(job.waited_s)}, ${length(job.executed_s)}`],
+    ["attempts", `${job.attempt}; preempted ${job.preemptions}, moved ${job.moves}, lost ${job.failures}`],
+    ["its cluster says", job.said],
+  ];
+  return rest.filter(([, words]) => words);
+}
+
+async function askWhy(client, job) {
+  const state = `${job.state} ${job.reason}`;
+  const isDue = performance.now() - shown.whyAt > WHY_MS || shown.whyState !== state;
+  if (!isDue) return;
+  const asked = shown;
+  [asked.whyAt, asked.whyState] = [performance.now(), state];
+  const words = await client.ask(`v1/jobs/${job.id}/why`, "text/plain");
+  const lines = words.trimEnd().split("\n").map((line, i) => ({ i, ...labelled(line) }));
+  keep(asked.words, lines, ({ i, label }) => `${i} ${label !== null}`, ({ label }) => {
+    const line = make("p");
+    if (label !== null) make("span", "soft", line);
+    make("span", "", line);
+    return line;
+  }, (line, { label, rest }) => {
+    if (label !== null) setText(line.firstElementChild, label);
+    setText(line.lastElementChild, rest);
+  });
+}
+
+// A line of the answer begins with a label of nine letters, or is a sentence.
+function labelled(line) {
+  const [, label, rest] = /^ {2}(\S[^:]{8}) (.+)$/.exec(line) || [];
+  return label === undefined ? { label: null, rest: line.trim() } : { label: label.trim(), rest };
+}
+
+// Shows a job as it is now.
+export async function showJob(client, id) {
+  const [job, losses] = await Promise.all([client.ask(`v1/jobs/${id}`), client.ask(`v1/jobs/${id}/losses`)]);
+  if (client.ended) return;
+  if (!shown || shown.id !== id) frame(id);
+  byId("job-card").hidden = false;
+  byId("job-none").hidden = true;
+  setName(shown.name, job.name);
+  tag(shown.state, job.outcome || job.state);
+  setProgress(shown.progress, job);
+  shown.chart.show(losses.points, losses.better);
+  keep(shown.facts, facts(job), ([label]) => label, ([label]) => {
+    const pair = make("div");
+    make("dt", "", pair).textContent = label;
+    make("dd", "", pair);
+    return pair;
+  }, (pair, [, words]) => setText(pair.lastElementChild, words));
+  setText(shown.command.lastElementChild, job.command.join(" ").slice(0, 2000));
+  await askWhy(client, job);
+}
+
+// Round numbers from `low` to `high`, about so many.
+function ticks(low, high, about) {
+  const raw = (high - low) / about;
+  const ten = 10 ** Math.floor(Math.log10(raw));
+  const step = [1, 2, 5, 10].map((n) => n * ten).find((size) => size >= raw);
+  const all = [];
+  for (let at = Math.ceil(low / step - 1e-9) * step; at <= high + step * 1e-9; at += step) all.push(Math.abs(at) < step * 1e-9 ? 0 : at);
+  return all;
+}
+
+// Powers of ten between two numbers, or round numbers where there are fewer than two.
+function logTicks(low, high) {
+  const all = [];
+  for (let power = Math.ceil(Math.log10(low) - 1e-9); power <= Math.log10(high) + 1e-9; power++) all.push(10 ** power);
+  const every = Math.ceil(all.length / 6);
+  return all.length < 2 ? ticks(low, high, 4).filter((at) => at > 0) : all.filter((_, i) => i % every === 0);
+}
+
+// The loss curve, with axes, and with values under the pointer and the arrow keys.
+class Chart {
+  constructor(figure) {
+    this.points = [];
+    this.at = 0;
+    this.caption = figure.querySelector("figcaption");
+    this.plot = make("div", "plot", figure);
+    this.title = make("p", "ytitle", this.plot);
+    this.yticks = make("div", "yticks", this.plot);
+    this.canvas = make("div", "canvas", this.plot);
+    this.svg = draw("svg", { viewBox: "0 0 1000 1000", preserveAspectRatio: "none", role: "img" }, this.canvas);
+    this.grid = draw("path", { class: "grid" }, this.svg);
+    this.curve = draw("path", { class: "curve" }, this.svg);
+    this.cursor = make("div", "cursor", this.canvas);
+    this.dot = make("div", "dot", this.canvas);
+    this.xticks = make("div", "xticks", this.plot);
+    make("p", "xtitle", this.plot).textContent = "iteration";
+    this.readout = make("p", "readout", figure);
+    this.readout.setAttribute("role", "status");
+    this.canvas.tabIndex = 0;
+    this.canvas.setAttribute("role", "group");
+    this.canvas.setAttribute("aria-label", "Loss curve: read values with the left and right keys");
+    this.canvas.addEventListener("pointermove", (event) => {
+      const { left, width } = this.canvas.getBoundingClientRect();
+      this.readNear((event.clientX - left) / width);
+    });
+    this.canvas.addEventListener("pointerleave", () => this.hide());
+    this.canvas.addEventListener("blur", () => this.hide());
+    this.canvas.addEventListener("keydown", (event) => this.key(event));
+    this.hide();
+  }
+
+  key(event) {
+    const last = this.points.length - 1;
+    const to = { ArrowLeft: this.at - 1, ArrowRight: this.at + 1, Home: 0, End: last }[event.key];
+    if (event.key === "Escape") this.hide();
+    if (to === undefined) return;
+    event.preventDefault();
+    this.read(Math.max(0, Math.min(last, to)));
+  }
+
+  show(points, better) {
+    const stamp = JSON.stringify([points.length, points.at(-1), better]);
+    if (stamp === this.stamp) return;
+    const follows = this.at >= this.points.length - 1;
+    this.stamp = stamp;
+    this.points = points;
+    if (follows) this.at = Math.max(0, points.length - 1);
+    this.plot.hidden = points.length < 2;
+    this.readout.hidden = points.length < 2;
+    if (points.length < 2) {
+      setText(this.caption, points.length ? `Loss ${number(points[0][1])} at iteration ${number(points[0][0])}` : "It has reported no losses yet");
+      return;
+    }
+    this.#scale(points);
+    this.#axes();
+    const [first, last] = [points[0], points[points.length - 1]];
+    const best = points.reduce((a, b) => ((better === "higher" ? b[1] > a[1] : b[1] < a[1]) ? b : a));
+    const words = `from ${number(first[1])} to ${number(last[1])}; best ${number(best[1])} at iteration ${number(best[0])}`;
+    setText(this.caption, `Loss ${words}`);
+    setAttribute(this.svg, "aria-label", `Loss curve ${words}`);
+    const place = ([iteration, loss]) => `${(this.x(iteration) * 1000).toFixed(1)} ${(this.y(loss) * 1000).toFixed(1)}`;
+    this.curve.setAttribute("d", "M" + points.map(place).join("L"));
+    if (this.cursor.hidden) this.hide();
+    else this.read(Math.min(this.at, points.length - 1));
+  }
+
+  // Losses that fall by orders of magnitude are drawn by their logarithm.
+  #scale(points) {
+    const values = points.map((point) => point[1]);
+    let [low, high] = [Math.min(...values), Math.max(...values)];
+    this.isLog = low > 0 && high / low > 50;
+    if (high === low) [low, high] = [low - (Math.abs(low) || 1) / 2, high + (Math.abs(high) || 1) / 2];
+    const [from, until] = [points[0][0], points[points.length - 1][0]];
+    Object.assign(this, { low, high, from, until });
+    this.x = (iteration) => (iteration - from) / (until - from);
+    this.y = this.isLog
+      ? (loss) => 0.97 - (Math.log(loss / low) / Math.log(high / low)) * 0.94
+      : (loss) => 0.97 - ((loss - low) / (high - low)) * 0.94;
+  }
+
+  #axes() {
+    setText(this.title, this.isLog ? "loss, by its logarithm" : "loss");
+    const ys = this.isLog ? logTicks(this.low, this.high) : ticks(this.low, this.high, 4);
+    const xs = ticks(this.from, this.until, 4);
+    keep(this.yticks, ys, (at) => at, () => make("span"), (span, at) => {
+      setText(span, number(at));
+      span.style.top = `${this.y(at) * 100}%`;
+    });
+    keep(this.xticks, xs, (at) => at, () => make("span"), (span, at) => {
+      setText(span, number(at));
+      span.style.left = `${this.x(at) * 100}%`;
+    });
+    this.grid.setAttribute("d", ys.map((at) => `M0 ${(this.y(at) * 1000).toFixed(1)}H1000`).join(""));
+  }
+
+  readNear(part) {
+    const iteration = this.from + part * (this.until - this.from);
+    const distance = (i) => Math.abs(this.points[i][0] - iteration);
+    this.read(this.points.reduce((best, _, i) => (distance(i) < distance(best) ? i : best), 0));
+  }
+
+  read(index) {
+    this.at = index;
+    const [iteration, loss] = this.points[index];
+    this.cursor.hidden = this.dot.hidden = false;
+    this.cursor.style.left = this.dot.style.left = `${this.x(iteration) * 100}%`;
+    this.dot.style.top = `${this.y(loss) * 100}%`;
+    setText(this.readout, `iteration ${number(iteration)}: loss ${number(loss)}`);
+  }
+
+  hide() {
+    this.cursor.hidden = this.dot.hidden = true;
+    setText(this.readout, "\u00a0");
+  }
+}
