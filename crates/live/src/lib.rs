@@ -6,7 +6,7 @@
 //! - [`report`]: what training programs say of their progress, in whatever form they say it.
 //! - [`executor`]: the seam. What differs between kinds of clusters is behind this trait, and nothing else is.
 //! - [`local`]: the executor for one machine: processes, CPU shares, memory limits, GPUs where there are any.
-//! - `bridge`: the loop's backend. It turns requests and facts into events, and hands actions to the executor.
+//! - [`bridge`]: the loop's backend. It turns requests and facts into events, and hands actions to the executor.
 //! - [`store`]: the durable journal, in SQLite.
 //! - [`board`]: the jobs as people are shown them.
 //! - [`fault`]: where a test may let the daemon die.
@@ -16,7 +16,7 @@
 //! - [`daemon`]: puts it together.
 
 pub mod board;
-mod bridge;
+pub mod bridge;
 pub mod clock;
 pub mod daemon;
 pub mod executor;
@@ -29,6 +29,7 @@ pub mod store;
 pub mod work;
 mod writer;
 
+pub use bridge::{Bridge, Requests};
 pub use clock::Clock;
 pub use daemon::{Daemon, Handle, Refusal, Settings, Submission};
 pub use executor::{Executor, Held, Pending, Reporter};
