@@ -212,6 +212,7 @@ impl Account {
             if there[..i].iter().any(|other| other.job == presence.job) {
                 return Err(format!("two attempts of {} are there: {there:?}", presence.job));
             }
+            record.compare_devices(presence)?;
             for placement in record.held.placements() {
                 for device in (0..64).filter(|i| placement.gpus.devices >> i & 1 == 1) {
                     let sum = given.entry((placement.node, device)).or_default();
@@ -244,6 +245,17 @@ impl Record {
     /// Whether it is, or may come to be, on a node.
     pub(crate) fn is_on(&self, node: NodeId) -> bool {
         self.held.touches(node) || self.moving.as_ref().is_some_and(|to| to.touches(node))
+    }
+
+    /// Whether it uses the devices that it has; while it moves, or is about to stop for that, it may use those of before.
+    fn compare_devices(&self, presence: &Presence) -> Result<(), String> {
+        let Some(used) = &presence.devices else { return Ok(()) };
+        let mut has: Vec<u64> =
+            self.held.placements().iter().map(|placement| placement.gpus.devices).collect();
+        has.sort_unstable();
+        // A process that is about to leave may be gone already.
+        let fine = self.moving.is_some() || used.iter().all(|bits| has.contains(bits));
+        if fine { Ok(()) } else { Err(format!("{presence:?} uses other devices than it has: {has:?}")) }
     }
 
     /// What is wrong with an event, if anything is.

@@ -18,8 +18,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use trainyard_sched::decide::Abilities;
+
 use play::{Played, play};
-use processes::processes;
+use processes::{on_devices, processes};
 use ramble::ramble;
 use scenes::script;
 use script::Scene;
@@ -61,6 +63,13 @@ fn the_simulator_keeps_to_the_script() {
 fn real_processes_keep_to_the_script() {
     let (wrong, _) = play_all(&script(), &processes);
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
+
+#[test]
+fn a_program_that_changes_its_size_uses_the_devices_that_it_has() {
+    let sizes: Vec<Scene> = script().into_iter().filter(|scene| scene.needs == Abilities::RESIZE).collect();
+    let (wrong, left_out) = play_all(&sizes, &on_devices);
+    assert!(wrong.is_empty() && sizes.len() > left_out.len(), "{}", wrong.join("\n\n"));
 }
 
 #[test]

@@ -21,17 +21,28 @@ pub(crate) struct Processes {
     bridge: Bridge,
     requests: Requests,
     folder: tempfile::TempDir,
+    /// Whether devices are taken for real.
+    real: bool,
 }
 
-/// Makes a stage of real processes.
+/// Makes a stage of real processes, on devices that are only cores of this machine.
 pub(crate) fn processes(setting: &Setting) -> Box<dyn Stage> {
+    begin(setting, false)
+}
+
+/// Makes a stage of real processes that are told which devices are theirs, as if they were real.
+pub(crate) fn on_devices(setting: &Setting) -> Box<dyn Stage> {
+    begin(setting, true)
+}
+
+fn begin(setting: &Setting, real: bool) -> Box<dyn Stage> {
     let folder = tempfile::tempdir().expect("a folder can be made");
     let options = Options {
         jobs: folder.path().join("jobs"),
         exe: PathBuf::from(YARD),
         confinement: Confinement::Nice,
         speeds: Vec::new(),
-        cpus_per_gpu: Some(1.0),
+        cpus_per_gpu: (!real).then_some(1.0),
         url: None,
     };
     let executor = Box::new(LocalExecutor::new(options, setting.cluster()));
@@ -40,7 +51,7 @@ pub(crate) fn processes(setting: &Setting) -> Box<dyn Stage> {
         let (job, tenant_name) = (training.job(id), "default".into());
         requests.submit(Submission { job, tenant_name, work: work(training), key: None });
     }
-    Box::new(Processes { bridge, requests, folder })
+    Box::new(Processes { bridge, requests, folder, real })
 }
 
 fn work(training: &Training) -> Work {
@@ -51,8 +62,9 @@ fn work(training: &Training) -> Work {
 }
 
 impl Processes {
-    /// The processes of all attempts that live, as their environment says; see the contract of jobs.
-    fn alive(&self) -> Vec<(Pid, JobId, Attempt)> {
+    /// The processes of all attempts that live, as their environment says, and the devices that they see; see the contract
+    /// of jobs.
+    fn alive(&self) -> Vec<(Pid, JobId, Attempt, u64)> {
         let mark = format!("TRAINYARD_DIR={}/", self.folder.path().join("jobs").display());
         let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
         let numbers = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -61,7 +73,10 @@ impl Processes {
             let environment = String::from_utf8_lossy(&environment);
             let folder = environment.split('\0').find_map(|entry| entry.strip_prefix(&mark))?;
             let (job, attempt) = folder.split_once('/')?;
-            Some((Pid::from_raw(pid)?, JobId(job.parse().ok()?), Attempt(attempt.parse().ok()?)))
+            let seen = environment.split('\0').find_map(|entry| entry.strip_prefix("CUDA_VISIBLE_DEVICES="));
+            let seen = seen.unwrap_or_default().split(',').filter_map(|device| device.parse::<u32>().ok());
+            let (job, attempt) = (JobId(job.parse().ok()?), Attempt(attempt.parse().ok()?));
+            Some((Pid::from_raw(pid)?, job, attempt, seen.map(|device| 1 << device).sum()))
         };
         numbers.filter_map(of).collect()
     }
@@ -82,11 +97,16 @@ impl Stage for Processes {
 
     fn really_there(&mut self) -> Vec<Presence> {
         let mut there: Vec<Presence> = Vec::new();
-        for (_, job, attempt) in self.alive() {
-            match there.iter_mut().find(|known| (known.job, known.attempt) == (job, attempt)) {
-                Some(known) => known.parts += 1,
-                None => there.push(Presence { job, attempt, parts: 1 }),
-            }
+        for (_, job, attempt, seen) in self.alive() {
+            let known = there.iter().position(|known| (known.job, known.attempt) == (job, attempt));
+            let known = known.unwrap_or_else(|| {
+                let devices = self.real.then(Vec::new);
+                there.push(Presence { job, attempt, parts: 0, devices });
+                there.len() - 1
+            });
+            there[known].parts += 1;
+            // A process that has not yet become its program sees none.
+            there[known].devices.as_mut().filter(|_| seen != 0).into_iter().for_each(|all| all.push(seen));
         }
         there
     }

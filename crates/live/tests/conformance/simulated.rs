@@ -89,7 +89,10 @@ impl Stage for Simulated {
         let holdings = self.backend.holdings();
         let there = (0..self.jobs as u32).map(JobId).filter_map(|job| {
             let attempt = self.backend.attempt(job)?;
-            Some(Presence { job, attempt, parts: holdings.get(&job)?.placements().len() })
+            let held = holdings.get(&job)?.placements();
+            let mut devices: Vec<u64> = held.iter().map(|placement| placement.gpus.devices).collect();
+            devices.sort_unstable();
+            Some(Presence { job, attempt, parts: held.len(), devices: Some(devices) })
         });
         there.collect()
     }

@@ -39,11 +39,12 @@ pub(crate) enum Fault {
     NodeUnchanged,
     TwoAtOnce,
     StaysThere,
+    OtherDevices,
     HalfAGang,
 }
 
 /// All of them.
-pub(crate) const FAULTS: [Fault; 28] = [
+pub(crate) const FAULTS: [Fault; 29] = [
     Fault::StartIgnored,
     Fault::StopIgnored,
     Fault::ResizeIgnored,
@@ -71,6 +72,7 @@ pub(crate) const FAULTS: [Fault; 28] = [
     Fault::NodeUnchanged,
     Fault::TwoAtOnce,
     Fault::StaysThere,
+    Fault::OtherDevices,
     Fault::HalfAGang,
 ];
 
@@ -209,8 +211,12 @@ impl Stage for Spoiled {
                 self.ghosts.extend(there.iter().map(|presence| (presence.job, presence.attempt)));
                 let ghosts = self.ghosts.iter();
                 there = ghosts
-                    .map(|(job, attempt)| Presence { job: *job, attempt: *attempt, parts: 1 })
+                    .map(|(job, attempt)| Presence { job: *job, attempt: *attempt, parts: 1, devices: None })
                     .collect();
+            }
+            Fault::OtherDevices => {
+                let devices = there.iter_mut().filter_map(|presence| presence.devices.as_mut());
+                devices.flatten().for_each(|bits| *bits <<= 1);
             }
             Fault::HalfAGang => there.iter_mut().for_each(|presence| presence.parts = presence.parts.min(1)),
             _ => {}

@@ -101,12 +101,14 @@ impl Setting {
 }
 
 /// An attempt that is really there, whatever was said of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Presence {
     pub(crate) job: JobId,
     pub(crate) attempt: Attempt,
     /// On how many nodes it is, or of how many processes: one for each placement.
     pub(crate) parts: usize,
+    /// The devices that each part uses, as bits and in ascending order, where that can be found out.
+    pub(crate) devices: Option<Vec<u64>>,
 }
 
 /// A backend, what is asked of it beside actions, and a look behind it.
