@@ -1,17 +1,20 @@
 //! The loop's backend over a real cluster. Requests of people and reports of the executor come over one channel and are
 //! gathered for a moment into a batch; actions go to the executor. Whoever asked is answered when what came of it is on
 //! disk, and not before.
+//!
+//! What is true of every kind of cluster is settled here, so that no executor has to: orders of an attempt that is not the
+//! latest, of one that was told to stop, and onto nodes that are down are not passed on.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::time::{Duration, Instant};
 
 use trainyard_sched::control::{Action, Backend, Batch, Core, Event, Step};
 use trainyard_sched::decide::Abilities;
-use trainyard_sched::model::{Attempt, Cluster, Job, JobId, NodeId, NodeState, Time};
+use trainyard_sched::model::{Allocation, Attempt, Cluster, Job, JobId, NodeId, NodeState, Time};
 
 use crate::clock::Clock;
 use crate::daemon::Submission;
@@ -75,10 +78,19 @@ pub(crate) struct Known {
     pub(crate) work: Arc<Work>,
     /// From where its next start goes on.
     pub(crate) saved: f64,
+    /// The latest start that was ordered.
+    pub(crate) attempt: Attempt,
+    /// Whether that was told to stop.
+    pub(crate) is_stopping: bool,
+    /// Whether the job has finished.
+    pub(crate) is_over: bool,
 }
 
-/// The backend.
-pub(crate) struct Bridge {
+/// The loop's backend over an executor.
+///
+/// A [`Daemon`](crate::Daemon) has one and lets a policy give its orders. Whoever wants to give them himself, such as a
+/// test that holds an executor to what the loop expects of it, makes one by [`Bridge::alone`].
+pub struct Bridge {
     pub(crate) desk: Rc<RefCell<Desk>>,
     pub(crate) messages: Receiver<Message>,
     pub(crate) reporter: Reporter,
@@ -90,7 +102,55 @@ pub(crate) struct Bridge {
     pub(crate) last: Time,
 }
 
+/// Asks a [`Bridge`] that is alone for what people ask a daemon for. What comes of it are events.
+#[derive(Clone, Debug)]
+pub struct Requests(Sender<Message>);
+
+impl Requests {
+    /// Submits a job. The first is number 0, and so on.
+    pub fn submit(&self, submission: Submission) {
+        self.send(|reply| Message::Submit(Box::new(submission), reply));
+    }
+
+    /// Takes a job back.
+    pub fn withdraw(&self, job: JobId) {
+        self.send(|reply| Message::Withdraw(job, reply));
+    }
+
+    /// Changes a node by command.
+    pub fn set_node(&self, node: NodeId, state: NodeState) {
+        self.send(|reply| Message::Node(node, state, reply));
+    }
+
+    fn send<R>(&self, message: impl FnOnce(SyncSender<R>) -> Message) {
+        // Nothing is written down, so there is no answer to wait for; a bridge that is gone wants no requests.
+        let (reply, _) = sync_channel(1);
+        let _ = self.0.send(message(reply));
+    }
+}
+
 impl Bridge {
+    /// A bridge without a daemon, over a cluster on which nothing runs yet. Nothing is written down, and nobody decides.
+    pub fn alone(mut executor: Box<dyn Executor>, cluster: Cluster, settle: Duration) -> (Self, Requests) {
+        let (sender, messages) = channel();
+        let reporter = Reporter(sender.clone());
+        executor.adopt(Vec::new(), &reporter);
+        let desk = Rc::new(RefCell::new(Desk { cluster, ..Desk::default() }));
+        let (clock, last) = (Clock::begin(), Time::ZERO);
+        let bridge = Self { desk, messages, reporter, executor, clock, settle, leaving: false, last };
+        (bridge, Requests(sender))
+    }
+
+    /// What the executor said of attempts, for people, since this was asked last.
+    pub fn take_said(&mut self) -> Vec<(JobId, Attempt, String)> {
+        std::mem::take(&mut self.desk.borrow_mut().said)
+    }
+
+    /// Leaves the cluster. What runs goes on running.
+    pub fn leave(&mut self) {
+        self.executor.leave();
+    }
+
     fn first(&self, until: Option<Time>) -> Option<Message> {
         match until {
             None => self.messages.recv().ok(),
@@ -157,22 +217,29 @@ impl Bridge {
         }
     }
 
-    fn held(
-        &self,
-        job: JobId,
-        attempt: Attempt,
-        allocation: &trainyard_sched::model::Allocation,
-    ) -> Option<Held> {
-        let desk = self.desk.borrow();
-        let known = desk.jobs.get(&job)?;
-        Some(Held {
+    /// Starts an attempt, unless it or a later one was started before.
+    fn start(&mut self, job: JobId, attempt: Attempt, allocation: &Allocation) {
+        let mut desk = self.desk.borrow_mut();
+        let fail = |node| self.reporter.tell(Event::StartFailed { job, attempt, node });
+        let down = desk.down(allocation);
+        let Some(known) = desk.jobs.get_mut(&job) else { return fail(None) };
+        if attempt <= known.attempt || known.is_over {
+            return;
+        }
+        (known.attempt, known.is_stopping) = (attempt, false);
+        if down.is_some() {
+            return fail(down);
+        }
+        let held = Held {
             job: Arc::clone(&known.job),
             work: Arc::clone(&known.work),
             attempt,
             allocation: allocation.clone(),
             iterations: known.saved,
             pending: None,
-        })
+        };
+        drop(desk);
+        self.executor.start(held, &self.reporter);
     }
 }
 
@@ -201,21 +268,64 @@ impl Desk {
             job.name = format!("job-{}", id.0).into();
         }
         let job = Arc::new(job);
-        self.jobs.insert(id, Known { job: Arc::clone(&job), work, saved: 0.0 });
+        let known = Known {
+            job: Arc::clone(&job),
+            work,
+            saved: 0.0,
+            attempt: Attempt(0),
+            is_stopping: false,
+            is_over: false,
+        };
+        self.jobs.insert(id, known);
         (id, Some(Event::Arrived { job }))
     }
 
-    /// Remembers what the next start of a job goes on from.
+    /// Remembers what the next start of a job goes on from, and that there is none.
     pub(crate) fn follow(&mut self, event: &Event) {
-        let (job, saved) = match event {
-            Event::Progress { job, saved, .. } => (job, *saved),
-            Event::Stopped { job, iterations, .. } | Event::Lost { job, iterations, .. } => {
-                (job, *iterations)
+        let (job, attempt, saved) = match event {
+            Event::Progress { job, attempt, saved, .. } => (job, attempt, Some(*saved)),
+            Event::Stopped { job, attempt, iterations } | Event::Lost { job, attempt, iterations, .. } => {
+                (job, attempt, Some(*iterations))
             }
+            Event::Finished { job, attempt, .. } => (job, attempt, None),
             _ => return,
         };
-        if let Some(known) = self.jobs.get_mut(job).filter(|_| saved.is_finite()) {
-            known.saved = saved;
+        // What an earlier attempt says late is of no concern any more.
+        let Some(known) = self.jobs.get_mut(job).filter(|known| known.attempt == *attempt) else { return };
+        match saved {
+            Some(saved) if saved.is_finite() => known.saved = saved,
+            Some(_) => {}
+            None => known.is_over = true,
+        }
+    }
+
+    /// A node that is down, if an allocation has one.
+    fn down(&self, allocation: &Allocation) -> Option<NodeId> {
+        let is_down = |node: &NodeId| {
+            self.cluster.nodes.get(node.index()).is_none_or(|node| node.state == NodeState::Down)
+        };
+        allocation.nodes().into_iter().find(is_down)
+    }
+
+    /// The job, if this is its latest attempt and was not told to stop.
+    fn at_work(&mut self, job: JobId, attempt: Attempt) -> Option<&mut Known> {
+        self.jobs
+            .get_mut(&job)
+            .filter(|known| known.attempt == attempt && !known.is_stopping && !known.is_over)
+    }
+
+    /// Whether an order is to be passed on; a stop is remembered.
+    fn passes(&mut self, action: &Action) -> bool {
+        match action {
+            Action::Start { .. } => true,
+            Action::Stop { job, attempt, .. } => {
+                self.at_work(*job, *attempt).map(|known| known.is_stopping = true).is_some()
+            }
+            // Of a node that is down the loop will hear, and then order something else.
+            Action::Resize { job, attempt, allocation } => {
+                self.down(allocation).is_none() && self.at_work(*job, *attempt).is_some()
+            }
+            Action::Merge { job, attempt } => self.at_work(*job, *attempt).is_some(),
         }
     }
 }
@@ -244,11 +354,11 @@ impl Backend for Bridge {
             return;
         }
         crate::fault::point();
+        if !self.desk.borrow_mut().passes(action) {
+            return;
+        }
         match action {
-            Action::Start { job, attempt, allocation } => match self.held(*job, *attempt, allocation) {
-                Some(held) => self.executor.start(held, &self.reporter),
-                None => self.reporter.tell(Event::StartFailed { job: *job, attempt: *attempt, node: None }),
-            },
+            Action::Start { job, attempt, allocation } => self.start(*job, *attempt, allocation),
             Action::Stop { job, attempt, how } => self.executor.stop(*job, *attempt, *how),
             Action::Resize { job, attempt, allocation } => self.executor.resize(*job, *attempt, allocation),
             Action::Merge { job, attempt } => self.executor.merge(*job, *attempt),

@@ -1,7 +1,8 @@
 //! The seam between the loop and a kind of cluster: local processes, Slurm, Kubernetes.
 //!
 //! An executor has no choice left to make: orders name nodes and devices. It answers at once and reports what came of an
-//! order later, by events. Reports may come twice or late; orders about an attempt that is over are ignored.
+//! order later, by events. Reports may come twice or late; orders about an attempt that is over are ignored. What else is
+//! expected of it is said scene by scene in `tests/conformance`, to which every executor is held.
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;

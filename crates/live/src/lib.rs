@@ -7,7 +7,7 @@
 //! - [`mailbox`]: reports that are sent over HTTP.
 //! - [`executor`]: the seam. What differs between kinds of clusters is behind this trait, and nothing else is.
 //! - [`local`]: the executor for one machine: processes, CPU shares, memory limits, GPUs where there are any.
-//! - `bridge`: the loop's backend. It turns requests and facts into events, and hands actions to the executor.
+//! - [`bridge`]: the loop's backend. It turns requests and facts into events, and hands actions to the executor.
 //! - [`store`]: the durable journal, in SQLite.
 //! - [`board`]: the jobs as people are shown them.
 //! - [`fault`]: where a test may let the daemon die.
@@ -17,7 +17,7 @@
 //! - [`daemon`]: puts it together.
 
 pub mod board;
-mod bridge;
+pub mod bridge;
 pub mod clock;
 pub mod daemon;
 pub mod executor;
@@ -31,6 +31,7 @@ pub mod store;
 pub mod work;
 mod writer;
 
+pub use bridge::{Bridge, Requests};
 pub use clock::Clock;
 pub use daemon::{Daemon, Handle, Refusal, Settings, Submission};
 pub use executor::{Executor, Held, Pending, Reporter};

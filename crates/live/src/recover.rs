@@ -90,7 +90,14 @@ pub(crate) fn desk_of(contents: Contents, core: &Core) -> Desk {
             desk.keys.insert((Arc::clone(&kept.tenant), Arc::clone(key)), kept.job);
         }
         if let Some(view) = core.state().job(kept.job) {
-            let known = Known { job: Arc::clone(&view.job), work: kept.work, saved: view.done.saved };
+            let known = Known {
+                job: Arc::clone(&view.job),
+                work: kept.work,
+                saved: view.done.saved,
+                attempt: view.attempt,
+                is_stopping: view.phase == Phase::Stopping,
+                is_over: false,
+            };
             desk.jobs.insert(kept.job, known);
         }
     }

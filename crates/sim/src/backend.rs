@@ -109,6 +109,17 @@ impl SimBackend {
         (self.next_arrival, self.workload.jobs.len())
     }
 
+    /// A node changes now, by command; other changes are among the [`Options`].
+    pub fn set_node(&mut self, node: NodeId, state: NodeState) {
+        self.idle_alarms = 0;
+        self.change_node(node, state);
+    }
+
+    /// The attempt of a job that really runs, for comparison with what was ordered.
+    pub fn attempt(&self, job: JobId) -> Option<Attempt> {
+        Some(self.jobs.get(job.index())?.run.as_ref()?.attempt)
+    }
+
     /// What every job really holds, for comparison with what is believed.
     pub fn holdings(&self) -> std::collections::BTreeMap<JobId, Allocation> {
         let held =
@@ -300,20 +311,24 @@ impl SimBackend {
     }
 
     fn start(&mut self, id: JobId, attempt: Attempt, allocation: &Allocation) {
-        let life = &self.jobs[id.index()];
+        let Some(life) = self.jobs.get_mut(id.index()) else {
+            return self.ready.push(Event::StartFailed { job: id, attempt, node: None });
+        };
+        if attempt <= life.attempt {
+            return;
+        }
         assert!(life.run.is_none(), "{id} is started while it still runs");
         assert!(!life.is_over, "{id} is started after its end");
-        let dead =
-            allocation.nodes().into_iter().find(|node| self.cluster.node(*node).state == NodeState::Down);
-        if dead.is_some() {
-            self.ready.push(Event::StartFailed { job: id, attempt, node: dead });
+        life.attempt = attempt;
+        let iterations = life.iterations;
+        if let Some(node) = self.down(allocation) {
+            self.ready.push(Event::StartFailed { job: id, attempt, node: Some(node) });
             return;
         }
         let (job, truth) = &self.workload.jobs[id.index()];
         self.occupancy.enter(id, allocation, &job.shape);
         // The first start is part of the job's own time; only going on costs something.
         let load = if attempt > Attempt(1) { truth.move_cost.load } else { Span::ZERO };
-        let iterations = life.iterations;
         self.jobs[id.index()].run = Some(Running::new(attempt, allocation.clone(), self.now, iterations));
         self.running.insert(id);
         if load == Span::ZERO {
@@ -323,9 +338,20 @@ impl SimBackend {
         }
     }
 
+    /// A node that is down, if an allocation has one.
+    fn down(&self, allocation: &Allocation) -> Option<NodeId> {
+        let is_down = |node: &NodeId| self.cluster.node(*node).state == NodeState::Down;
+        allocation.nodes().into_iter().find(is_down)
+    }
+
+    /// The attempt, if it is the one that runs and was not told to stop.
+    fn at_work(&self, id: JobId, attempt: Attempt) -> Option<&Running> {
+        let run = self.jobs.get(id.index())?.run.as_ref();
+        run.filter(|run| run.attempt == attempt && !run.is_stopping)
+    }
+
     fn stop(&mut self, id: JobId, attempt: Attempt, how: How) {
-        let current = self.jobs[id.index()].run.as_ref().is_some_and(|run| run.attempt == attempt);
-        if !current || self.run(id).is_stopping {
+        if self.at_work(id, attempt).is_none() {
             return;
         }
         self.advance(id);
@@ -344,8 +370,9 @@ impl SimBackend {
     }
 
     fn resize(&mut self, id: JobId, attempt: Attempt, allocation: &Allocation) {
-        let current = self.jobs[id.index()].run.as_ref();
-        if current.is_none_or(|run| run.attempt != attempt || !run.is_training()) {
+        // Of a node that is down the loop will hear, and then order something else.
+        let trains = self.at_work(id, attempt).is_some_and(Running::is_training);
+        if !trains || self.down(allocation).is_some() {
             return;
         }
         self.advance(id);
@@ -428,7 +455,9 @@ impl Backend for SimBackend {
             Action::Stop { job, attempt, how } => self.stop(*job, *attempt, *how),
             Action::Resize { job, attempt, allocation } => self.resize(*job, *attempt, allocation),
             Action::Merge { job, attempt } => {
-                self.ready.push(Event::Merged { job: *job, attempt: *attempt });
+                if self.at_work(*job, *attempt).is_some() {
+                    self.ready.push(Event::Merged { job: *job, attempt: *attempt });
+                }
             }
         }
     }

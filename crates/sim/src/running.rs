@@ -7,6 +7,8 @@ use trainyard_sched::model::{Allocation, Attempt, Span, Time};
 pub(crate) struct Life {
     /// Iterations that the next start begins from.
     pub(crate) iterations: f64,
+    /// The latest start that was ordered.
+    pub(crate) attempt: Attempt,
     /// What it holds now.
     pub(crate) run: Option<Running>,
     pub(crate) is_over: bool,

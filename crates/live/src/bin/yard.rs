@@ -2,6 +2,7 @@
 //! as commands.
 //!
 //! `yard serve FOLDER POLICY KEEP_EVERY CRASH_AT` says `ready`, then answers each line that it reads with one line.
+//! `yard count TOTAL EACH_MS SAVE_EVERY [RANK AFTER]` is a job to be kept.
 
 #![allow(dead_code, reason = "what tests share is not all used here")]
 
@@ -16,6 +17,8 @@ use trainyard_live::local::{Confinement, LocalExecutor, become_program, keep};
 use trainyard_live::{Daemon, Handle, Work, fault};
 use trainyard_sched::model::{JobId, NodeId, NodeState};
 
+#[path = "../../tests/common/counting.rs"]
+mod counting;
 #[path = "../../tests/common/place.rs"]
 mod place;
 
@@ -36,16 +39,19 @@ fn main() -> ExitCode {
             ExitCode::from(127)
         }
         [_, "serve", folder, policy, keep_every, crash_at] => {
-            match serve(Path::new(folder), policy, keep_every, crash_at) {
-                Ok(()) => ExitCode::SUCCESS,
-                Err(error) => {
-                    let _ = writeln!(std::io::stderr(), "{error}");
-                    ExitCode::FAILURE
-                }
-            }
+            let served = serve(Path::new(folder), policy, keep_every, crash_at);
+            or_say(served.map(|()| ExitCode::SUCCESS))
         }
+        [_, "count", ref words @ ..] => or_say(counting::count(words)),
         _ => ExitCode::from(2),
     }
+}
+
+fn or_say(done: Result<ExitCode, Box<dyn Error>>) -> ExitCode {
+    done.unwrap_or_else(|error| {
+        let _ = writeln!(std::io::stderr(), "{error}");
+        ExitCode::FAILURE
+    })
 }
 
 fn serve(folder: &Path, policy: &str, keep_every: &str, crash_at: &str) -> Result<(), Box<dyn Error>> {

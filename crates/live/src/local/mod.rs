@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use trainyard_sched::control::How;
 use trainyard_sched::decide::Abilities;
-use trainyard_sched::model::{Allocation, Attempt, Cluster, JobId, NodeId, NodeState};
+use trainyard_sched::model::{Allocation, Attempt, Cluster, GpuSet, JobId, NodeId, NodeState};
 
 use crate::executor::{Executor, Held, Pending, Reporter};
 use crate::work::Launch;
@@ -80,6 +80,11 @@ impl LocalExecutor {
             self.watcher = Some(watch::Watcher::begin(attempts, options, reporter.clone()));
         }
     }
+}
+
+/// Which devices an allocation has, node by node.
+fn devices(allocation: &Allocation) -> Vec<(NodeId, GpuSet)> {
+    allocation.placements().iter().map(|placement| (placement.node, placement.gpus)).collect()
 }
 
 impl Executor for LocalExecutor {
@@ -145,10 +150,13 @@ impl Executor for LocalExecutor {
     fn resize(&mut self, job: JobId, attempt: Attempt, allocation: &Allocation) {
         if let Some(watched) = self.lock().get_mut(&(job, attempt)).filter(|watched| !watched.is_lost()) {
             let same = watched.held.allocation.placements().len() == allocation.placements().len();
-            if same && watched.held.work.launch == Launch::PerNode {
+            // A program keeps the real devices that it began with, whatever it is told.
+            let keeps_devices = self.options.cpus_per_gpu.is_some()
+                || devices(&watched.held.allocation) == devices(allocation);
+            if same && keeps_devices && watched.held.work.launch == Launch::PerNode {
                 watched.resize(allocation, &self.options, &self.cluster);
             } else {
-                // Another number of processes: it saves, and its next start has the size it shall have.
+                // Other processes, or for other devices: it saves, and its next start has the size it shall have.
                 watched.stop();
             }
         }

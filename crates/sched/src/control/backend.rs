@@ -12,11 +12,12 @@ pub trait Backend {
     /// What it can do.
     fn abilities(&self) -> Abilities;
 
-    /// What happened next, at `until` at the latest; an empty batch means that `until` came. `None`
-    /// means that nothing will ever happen again.
+    /// What happened next, at `until` at the latest. An empty batch says only what time it is: as a rule that `until`
+    /// came. `None` means that nothing will ever happen again.
     fn wait(&mut self, until: Option<Time>) -> Option<Batch>;
 
-    /// Sets an action going. It returns at once; the outcome comes as an event.
+    /// Sets an action going. It returns at once; the outcome comes as an event. An action again, or of an attempt that is
+    /// over or not the latest, is without effect.
     fn perform(&mut self, action: &Action);
 }
 
