@@ -63,9 +63,9 @@ fn whole(values: &[i64]) -> Vec<u8> {
 fn numbers_are_weighted_means_rounded_once() {
     let place = Place::new();
     let (weights, all) = ([120.0, 40.0, 17.0], 177.0);
-    let values: [[f64; 4]; 3] =
-        [[1.0, -2.5, 1e-3, 0.1], [3.0, 4.0, 5e-4, 0.1], [-1.0, 1e4, 1.0 / 3.0, 0.1]];
-    let sixteen = |of: fn(f64) -> [u8; 2]| values.map(|row| row.into_iter().flat_map(of).collect::<Vec<u8>>());
+    let values: [[f64; 4]; 3] = [[1.0, -2.5, 1e-3, 0.1], [3.0, 4.0, 5e-4, 0.1], [-1.0, 1e4, 1.0 / 3.0, 0.1]];
+    let sixteen =
+        |of: fn(f64) -> [u8; 2]| values.map(|row| row.into_iter().flat_map(of).collect::<Vec<u8>>());
     let halves = sixteen(|value| f16::from_f64_const(value).to_le_bytes());
     let brains = sixteen(|value| bf16::from_f64_const(value).to_le_bytes());
     let parts: Vec<Part> = (0..3)
@@ -138,6 +138,12 @@ fn counters_add_up_from_what_they_were_and_the_rest_is_of_the_copy_that_did_most
     let metadata = head.metadata().clone().expect("metadata");
     assert_eq!(metadata["note"], "one");
     assert!(!metadata.contains_key("trainyard.old"), "of an earlier merge nothing is left");
+    // Counters that happen to be equal have counted all the same.
+    let equal = [part(of("3", 110, 9, &[1, 2], 0, ""), 10.0), part(of("4", 110, 9, &[1, 2], 0, ""), 10.0)];
+    let (bytes, _) = place.merge(&equal, Some(&parent)).expect("they fit");
+    let read = SafeTensors::deserialize(&bytes).expect("a whole file");
+    let data = |name: &str| read.tensor(name).expect("it is there").data().to_vec();
+    assert_eq!((data("adam.step"), data("back")), (whole(&[120]), whole(&[9])));
     // Without anything before, a counter began at nought.
     let (bytes, _) = place.merge(&parts, None).expect("they fit");
     let read = SafeTensors::deserialize(&bytes).expect("a whole file");
@@ -178,8 +184,7 @@ fn what_does_not_fit_is_told_with_file_and_tensor() {
         ),
     ];
     for (one, two, wanted) in cases {
-        let parts =
-            [part(place.write("a", &[one], &[]), 2.0), part(place.write("b", &[two], &[]), 1.0)];
+        let parts = [part(place.write("a", &[one], &[]), 2.0), part(place.write("b", &[two], &[]), 1.0)];
         let told = place.merge(&parts, None).expect_err(wanted).to_string();
         assert!(told.contains(wanted), "{told}");
     }
@@ -191,10 +196,8 @@ fn what_does_not_fit_is_told_with_file_and_tensor() {
 #[test]
 fn a_file_that_is_cut_or_hostile_is_refused_at_each_byte() {
     let place = Place::new();
-    let tensors = [
-        ("weight", Dtype::F32, vec![2], f32s(&[1.0, 2.0])),
-        ("step", Dtype::I64, vec![], whole(&[3])),
-    ];
+    let tensors =
+        [("weight", Dtype::F32, vec![2], f32s(&[1.0, 2.0])), ("step", Dtype::I64, vec![], whole(&[3]))];
     let good = place.write("good", &tensors, &[]);
     let bytes = fs::read(&good).expect("it is there");
     let bad = place.path("bad");
@@ -207,9 +210,8 @@ fn a_file_that_is_cut_or_hostile_is_refused_at_each_byte() {
     (0..bytes.len()).for_each(|length| refused(&bytes[..length]));
     refused(&[&bytes[..], b"x"].concat());
     refused(&[&u64::MAX.to_le_bytes()[..], &bytes[8..]].concat());
-    let headed = |json: &str, data: &[u8]| {
-        [&(json.len() as u64).to_le_bytes()[..], json.as_bytes(), data].concat()
-    };
+    let headed =
+        |json: &str, data: &[u8]| [&(json.len() as u64).to_le_bytes()[..], json.as_bytes(), data].concat();
     let tensor = |shape: &str, from: u64, to: u64| {
         format!("{{\"w\":{{\"dtype\":\"F32\",\"shape\":{shape},\"data_offsets\":[{from},{to}]}}}}")
     };
@@ -263,7 +265,9 @@ fn files_of_the_python_package_are_read_and_what_is_merged_is_read_by_it() {
         Command::new("python3").arg("-c").arg(script).arg(place.0.path()).stderr(Stdio::piped()).output()
     };
     if !python("import safetensors.numpy").is_ok_and(|output| output.status.success()) {
-        println!("skipped: this needs python3 with the packages safetensors and numpy, which are not installed");
+        println!(
+            "skipped: this needs python3 with the packages safetensors and numpy, which are not installed"
+        );
         return;
     }
     let wrote = python(write).expect("it runs");

@@ -4,12 +4,12 @@
 //! (HadarE, specification of Hadar and Gavel, section 2.6.6). It is reckoned in 64 bits and rounded once. What is no number that
 //! has a mean is dealt with by what it is:
 //!
-//! - Integers that are equal in all copies stay as they are, and so does whatever else is equal.
-//! - A single integer that differs is a counter: it has gone on by all that the copies have counted, so it becomes what it was
-//!   before plus the sum of what each has added. What it was before stands in the state that all copies began from; a counter
-//!   that is not there began at 0.
-//! - Other integers and truth values that differ, such as the state of a random generator, have no mean. Those of the copy that
-//!   did most are taken, and which they were is told.
+//! - A single integer that has changed is a counter: it has gone on by all that the copies have counted, so it becomes what it was
+//!   before plus the sum of what each has added, even if all have added the same. What it was before stands in the state that all
+//!   copies began from. One that is not there has changed if it differs from copy to copy, and began at 0.
+//! - Whatever else is equal in all copies stays as it is.
+//! - Other integers and truth values that differ, such as the state of a random generator, have no mean, and neither has a counter
+//!   that went back. Those of the copy that did most are taken, and which they were is told.
 //! - Floating-point numbers of 8 bits and less are codes of something larger; copies that differ in them cannot be merged.
 //!
 //! Metadata that are equal stay, and those that differ are taken from the copy that did most; names that begin with
@@ -228,22 +228,22 @@ fn count(
 ) -> Result<Vec<u8>, ConsolidateError> {
     let read = |layout: &mut Layout| layout.read(name, 0, integer.width);
     let values = layouts.iter_mut().map(read).collect::<Result<Vec<_>, _>>()?;
-    if values.iter().all(|value| value == &values[most]) {
-        return Ok(values[most].clone());
-    }
     let same = |was: &TensorInfo| (was.dtype, &was.shape) == (info.dtype, &info.shape);
     let before = match parent {
         Some(parent) if parent.info(name).is_some_and(same) => Some(read(parent)?),
         _ => None,
     };
+    let is_kept = values.iter().all(|value| value == before.as_ref().unwrap_or(&values[most]));
+    if is_kept || values.len() == 1 {
+        return Ok(values[most].clone());
+    }
     let Some(value) = integer.counted(&values, before.as_deref()) else {
         merged.taken.push(name.to_owned());
         return Ok(values[most].clone());
     };
     merged.counted += 1;
     let (path, dtype) = (&layouts[most].path, info.dtype);
-    let large =
-        || ConsolidateError::Counter { path: path.clone(), name: name.to_owned(), value, dtype };
+    let large = || ConsolidateError::Counter { path: path.clone(), name: name.to_owned(), value, dtype };
     integer.bytes(value).ok_or_else(large)
 }
 
@@ -276,7 +276,8 @@ fn stream(
             }
             Kind::Integer(_) | Kind::Small => &pieces[most],
         };
-        out.write_all(piece).map_err(ConsolidateError::file("write the merged form of", &layouts[most].path))?;
+        out.write_all(piece)
+            .map_err(ConsolidateError::file("write the merged form of", &layouts[most].path))?;
         at += size;
     }
     Ok(same)

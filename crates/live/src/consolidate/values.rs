@@ -68,7 +68,11 @@ impl Real {
                 means.extend(&first[..width]);
                 continue;
             }
-            let sum = pieces.iter().zip(weights).map(|(piece, weight)| weight * self.read(&number(piece)[..width])).sum();
+            let sum = pieces
+                .iter()
+                .zip(weights)
+                .map(|(piece, weight)| weight * self.read(&number(piece)[..width]))
+                .sum();
             self.write(sum, &mut means);
         }
         means
