@@ -5,10 +5,10 @@ mod common;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use common::learn::State;
+use common::reckon::{Ran, mean, same, state};
 use common::scripted::{decides, want};
 use common::{Yard, gang, place};
 use trainyard_live::Work;
@@ -34,105 +34,8 @@ fn begin_with(goal: f64, words: &[&str], shape: Parallelism, change: impl Fn(&mu
     yard
 }
 
-fn folder(yard: &Yard, attempt: u32) -> PathBuf {
-    yard.path().join(format!("jobs/0/{attempt}"))
-}
-
-fn copy_folder(yard: &Yard, attempt: u32, copy: u32) -> PathBuf {
-    folder(yard, attempt).join(format!("copy-{copy}"))
-}
-
-/// A state that was written or is about to be.
-#[track_caller]
-fn state(folder: &Path, name: &str) -> State {
-    let path = folder.join(format!("{name}.safetensors"));
-    let end = Instant::now() + Duration::from_secs(20);
-    loop {
-        match State::read(&path) {
-            Ok(state) => return state,
-            Err(error) => assert!(Instant::now() < end, "{}: {error}", path.display()),
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// The state that the job as a whole has.
-fn merged(yard: &Yard) -> State {
-    state(&yard.path().join("jobs/0/checkpoints"), "state")
-}
-
-/// The number of the latest merge of an attempt, and what it came to.
-fn ledger(yard: &Yard, attempt: u32) -> (u64, f64) {
-    let text = fs::read(folder(yard, attempt).join("merged.json")).expect("it is there");
-    let ledger: serde_json::Value = serde_json::from_slice(&text).expect("it is whole");
-    (ledger["number"].as_u64().expect("a number"), ledger["iterations"].as_f64().expect("a number"))
-}
-
-/// What states of copies come to, by hand, that began from the same one.
-fn mean(base: &State, saved: &[State]) -> State {
-    let did: Vec<f64> = saved.iter().map(|state| (state.step - base.step).max(0) as f64).collect();
-    let all: f64 = did.iter().sum();
-    if all == 0.0 {
-        return base.clone();
-    }
-    let of = |value: &dyn Fn(&State) -> f64| -> f64 {
-        saved.iter().zip(&did).map(|(state, did)| did * value(state)).sum::<f64>() / all
-    };
-    State {
-        weights: (0..saved[0].weights.len()).map(|i| of(&|state| state.weights[i])).collect(),
-        momentum: (0..saved[0].momentum.len())
-            .map(|i| of(&|state| f64::from(state.momentum[i])) as f32)
-            .collect(),
-        step: base.step + saved.iter().map(|state| (state.step - base.step).max(0)).sum::<i64>(),
-    }
-}
-
-#[track_caller]
-fn same(found: &State, wanted: &State) {
-    let near = |a: f64, b: f64, by: f64| (a - b).abs() <= by * (1.0 + b.abs());
-    let weights = found.weights.iter().zip(&wanted.weights).all(|(a, b)| near(*a, *b, 1e-12));
-    let momentum =
-        found.momentum.iter().zip(&wanted.momentum).all(|(a, b)| near((*a).into(), (*b).into(), 1e-6));
-    assert!(weights && momentum && found.step == wanted.step, "{found:?} should be {wanted:?}");
-}
-
-/// Checks all merges of an attempt that copies went on from, and gives the state that was merged last among them.
-fn look_at_merges(yard: &Yard, attempt: u32, copies: u32) -> (State, u64) {
-    let of = |copy| copy_folder(yard, attempt, copy);
-    let mut base = state(&of(0), "loaded-0");
-    let mut number = 0;
-    let loaded = |copy, number| of(copy).join(format!("loaded-{number}.safetensors")).exists();
-    while (0..copies).any(|copy| loaded(copy, number + 1)) {
-        number += 1;
-        let saved: Vec<State> =
-            (0..copies).map(|copy| state(&of(copy), &format!("saved-{number}"))).collect();
-        let wanted = mean(&base, &saved);
-        for copy in 0..copies {
-            // One that is stopped at once has no need to load.
-            if loaded(copy, number) || !of(copy).join("saved-stop.safetensors").exists() {
-                same(&state(&of(copy), &format!("loaded-{number}")), &wanted);
-            }
-        }
-        base = wanted;
-    }
-    (base, number)
-}
-
-/// Steps that were trained in all attempts, in copies or not.
-fn steps(yard: &Yard) -> u64 {
-    let mut all = 0;
-    for attempt in 1.. {
-        let folder = folder(yard, attempt);
-        if !folder.exists() {
-            return all;
-        }
-        let places = (0..3).map(|copy| copy_folder(yard, attempt, copy)).chain([folder]);
-        all += places
-            .filter_map(|place| fs::metadata(place.join("steps")).ok())
-            .map(|file| file.len())
-            .sum::<u64>();
-    }
-    all
+fn job(yard: &Yard) -> Ran {
+    Ran(yard.path().join("jobs/0"))
 }
 
 fn reaches(yard: &Yard, iterations: f64) -> Card {
@@ -158,31 +61,31 @@ fn copies_are_merged_and_go_on_and_another_number_of_them_begins_from_there() {
         reaches(&yard, before + 20.0);
     }
     assert_eq!(yard.card(JOB).attempt, 1);
-    let (_, number) = look_at_merges(&yard, 1, 2);
+    let (_, number) = job(&yard).look_at_merges(1, 2);
     assert!(number >= 3, "merged {number} times");
     // A third copy needs a restart; what the two did meanwhile is merged.
     want(yard.path(), "0:0:1 1:1:1 2:2:1");
     runs(&yard, 2);
-    let (base, _) = look_at_merges(&yard, 1, 2);
-    let left: Vec<State> = (0..2).map(|copy| state(&copy_folder(&yard, 1, copy), "saved-stop")).collect();
+    let (base, _) = job(&yard).look_at_merges(1, 2);
+    let left: Vec<State> = (0..2).map(|copy| state(&job(&yard).copy(1, copy), "saved-stop")).collect();
     let wanted = mean(&base, &left);
     reaches(&yard, wanted.step as f64 + 30.0);
-    (0..3).for_each(|copy| same(&state(&copy_folder(&yard, 2, copy), "loaded-0"), &wanted));
+    (0..3).for_each(|copy| same(&state(&job(&yard).copy(2, copy), "loaded-0"), &wanted));
     // None at all, and then one, which is no copy.
     want(yard.path(), "");
     yard.until(|board| board.jobs[&JOB].state == Standing::Waiting);
-    let (base, _) = look_at_merges(&yard, 2, 3);
-    let left: Vec<State> = (0..3).map(|copy| state(&copy_folder(&yard, 2, copy), "saved-stop")).collect();
+    let (base, _) = job(&yard).look_at_merges(2, 3);
+    let left: Vec<State> = (0..3).map(|copy| state(&job(&yard).copy(2, copy), "saved-stop")).collect();
     let wanted = mean(&base, &left);
-    same(&merged(&yard), &wanted);
+    same(&job(&yard).merged(), &wanted);
     let card = yard.card(JOB);
-    assert_eq!((card.saved, ledger(&yard, 2).1), (wanted.step as f64, wanted.step as f64));
-    assert_eq!(steps(&yard), wanted.step as u64, "no step was lost, and none was counted twice");
+    assert_eq!((card.saved, job(&yard).ledger(2).1), (wanted.step as f64, wanted.step as f64));
+    assert_eq!(job(&yard).steps(), wanted.step as u64, "no step was lost, and none was counted twice");
     want(yard.path(), "0:1:1");
     runs(&yard, 3);
     reaches(&yard, wanted.step as f64 + 5.0);
-    same(&state(&folder(&yard, 3), "loaded-0"), &wanted);
-    assert!(!folder(&yard, 3).join("copy-0").exists(), "one copy is none");
+    same(&state(&job(&yard).attempt(3), "loaded-0"), &wanted);
+    assert!(!job(&yard).attempt(3).join("copy-0").exists(), "one copy is none");
 }
 
 #[test]
@@ -193,13 +96,13 @@ fn all_copies_together_do_what_is_to_be_done_and_no_more() {
         let card = yard.ends(JOB);
         assert_eq!((card.outcome, card.said.as_deref()), (Some(Outcome::Completed), Some("finished")));
         assert_eq!((card.iterations, card.attempt), (150.0, 1));
-        assert_eq!((merged(&yard).step, steps(&yard)), (150, 150));
-        let each = (0..3).filter_map(|copy| fs::metadata(copy_folder(&yard, 1, copy).join("steps")).ok());
+        assert_eq!((job(&yard).merged().step, job(&yard).steps()), (150, 150));
+        let each = (0..3).filter_map(|copy| fs::metadata(job(&yard).copy(1, copy).join("steps")).ok());
         let each: Vec<u64> = each.map(|file| file.len()).collect();
         assert!(each[0] > each[1], "the faster one does more: {each:?}");
         let losses: Vec<f64> = card.curve.points.iter().map(|(iteration, _)| *iteration).collect();
         assert!(losses.windows(2).all(|pair| pair[0] < pair[1]), "{losses:?}");
-        assert!(!copy_folder(&yard, 1, 0).join("checkpoints").exists(), "what is merged is not kept twice");
+        assert!(!job(&yard).copy(1, 0).join("checkpoints").exists(), "what is merged is not kept twice");
     }
 }
 
@@ -243,14 +146,14 @@ fn each_copy_has_a_rendezvous_files_and_a_number_of_its_own() {
 fn the_others_count(yard: &Yard, lost: u32) {
     let all: Vec<State> = (0..3)
         .filter(|copy| *copy != lost)
-        .map(|copy| state(&copy_folder(yard, 1, copy), "saved-stop"))
+        .map(|copy| state(&job(yard).copy(1, copy), "saved-stop"))
         .collect();
-    let (base, _) = look_at_merges(yard, 1, 3);
+    let (base, _) = job(yard).look_at_merges(1, 3);
     let wanted = mean(&base, &all);
-    same(&state(&copy_folder(yard, 2, 0), "loaded-0"), &wanted);
-    assert_eq!(ledger(yard, 1).1, wanted.step as f64);
+    same(&state(&job(yard).copy(2, 0), "loaded-0"), &wanted);
+    assert_eq!(job(yard).ledger(1).1, wanted.step as f64);
     assert_eq!(yard.card(JOB).failures, 1);
-    assert!(!copy_folder(yard, 1, lost).join("saved-stop.safetensors").exists());
+    assert!(!job(yard).copy(1, lost).join("saved-stop.safetensors").exists());
 }
 
 #[test]
@@ -270,7 +173,7 @@ fn what_a_copy_did_that_is_killed_is_dropped_and_the_rest_is_kept() {
     let yard = begin(1e9, &["step=3"], |_| {});
     want(yard.path(), "0:0:1 1:1:1 2:2:1");
     reaches(&yard, 60.0);
-    let running = fs::read(copy_folder(&yard, 1, 1).join("running.json")).expect("it runs");
+    let running = fs::read(job(&yard).copy(1, 1).join("running.json")).expect("it runs");
     let running: serde_json::Value = serde_json::from_slice(&running).expect("it is whole");
     let pid = running["programs"][0]["pid"].as_i64().expect("a number") as i32;
     let pid = rustix::process::Pid::from_raw(pid).expect("a number");
@@ -286,13 +189,13 @@ fn a_copy_that_does_not_answer_is_stopped_like_any_job_and_what_it_saves_then_co
     reaches(&yard, 40.0);
     want(yard.path(), "0:0:2 1:1:2");
     runs(&yard, 2);
-    let all: Vec<State> = (0..2).map(|copy| state(&copy_folder(&yard, 1, copy), "saved-stop")).collect();
-    let (base, number) = look_at_merges(&yard, 1, 2);
+    let all: Vec<State> = (0..2).map(|copy| state(&job(&yard).copy(1, copy), "saved-stop")).collect();
+    let (base, number) = job(&yard).look_at_merges(1, 2);
     assert_eq!(number, 1, "the first merge is but the state that all begin from");
     let wanted = mean(&base, &all);
     assert!(all[1].step > base.step, "what the silent one did counts");
-    same(&state(&copy_folder(&yard, 2, 0), "loaded-0"), &wanted);
-    assert_eq!(ledger(&yard, 1).1, wanted.step as f64);
+    same(&state(&job(&yard).copy(2, 0), "loaded-0"), &wanted);
+    assert_eq!(job(&yard).ledger(1).1, wanted.step as f64);
 }
 
 #[test]
@@ -315,10 +218,7 @@ fn copies_that_do_not_fit_together_are_a_failure_that_names_the_tensor() {
     assert_eq!(card.outcome, Some(Outcome::Failed));
     let said = card.said.expect("something is said");
     assert!(said.contains("tensor `weights` is F64 of shape"), "{said}");
-    assert!(
-        copy_folder(&yard, 1, 0).join("checkpoints/state.safetensors").exists(),
-        "nothing is thrown away"
-    );
+    assert!(job(&yard).copy(1, 0).join("checkpoints/state.safetensors").exists(), "nothing is thrown away");
 }
 
 #[test]
@@ -334,8 +234,8 @@ fn a_daemon_that_comes_back_goes_on_with_copies() {
     }
     let card = yard.ends(JOB);
     assert_eq!((card.outcome, card.iterations, card.attempt), (Some(Outcome::Completed), 300.0, 1));
-    assert_eq!((merged(&yard).step, steps(&yard)), (300, 300));
-    look_at_merges(&yard, 1, 3);
+    assert_eq!((job(&yard).merged().step, job(&yard).steps()), (300, 300));
+    job(&yard).look_at_merges(1, 3);
 }
 
 #[test]
@@ -343,9 +243,9 @@ fn copies_that_begin_with_nothing_begin_with_the_same() {
     let yard = begin(1e9, &["step=3", "odd=1"], |_| {});
     want(yard.path(), "0:0:1 1:1:1");
     reaches(&yard, 20.0);
-    let (first, second) = (copy_folder(&yard, 1, 0), copy_folder(&yard, 1, 1));
+    let (first, second) = (job(&yard).copy(1, 0), job(&yard).copy(1, 1));
     let begun = [&first, &second].map(|folder| state(folder, "loaded-0"));
     assert_ne!(begun[0].weights, begun[1].weights, "they draw different states");
     [&first, &second].into_iter().for_each(|folder| same(&state(folder, "loaded-1"), &begun[0]));
-    same(&merged(&yard), &begun[0]);
+    same(&job(&yard).merged(), &begun[0]);
 }

@@ -4,6 +4,7 @@
 
 pub(crate) mod learn;
 pub(crate) mod place;
+pub(crate) mod reckon;
 pub(crate) mod scripted;
 
 use std::path::{Path, PathBuf};

@@ -111,8 +111,7 @@ impl Forked {
         if self.is_working(reporter) {
             return false;
         }
-        if self.copies.iter().any(|copy| copy.watched.is_some() && copy.merges().1 < self.ledger.number) {
-            // It was made and, as far as is known, not put in place.
+        if self.is_out_of_place() {
             self.merge(self.ledger, Vec::new());
             return false;
         }
@@ -276,12 +275,11 @@ impl Forked {
         if !self.begun || self.closing.is_some() {
             return;
         }
+        let was_ordered = std::mem::replace(&mut self.is_ordered, true);
         if self.is_merging() {
             // From now on they are in a hurry.
-            self.asked = self.asked.filter(|_| self.is_ordered);
-            self.is_ordered = true;
-        } else {
-            self.is_ordered = true;
+            self.asked = self.asked.filter(|_| was_ordered);
+        } else if self.working.is_none() && !self.is_out_of_place() {
             self.ask();
         }
     }
@@ -297,6 +295,11 @@ impl Forked {
 
     fn is_merging(&self) -> bool {
         self.copies.iter().any(|copy| copy.merges().0 > self.ledger.number)
+    }
+
+    /// Whether a merge was made and, as far as is known, not put in place.
+    fn is_out_of_place(&self) -> bool {
+        self.copies.iter().any(|copy| copy.watched.is_some() && copy.merges().1 < self.ledger.number)
     }
 
     /// Waits until all copies have saved, or one takes too long.
@@ -348,7 +351,9 @@ impl Forked {
         if self.not_before.is_some_and(|not_before| Instant::now() < not_before) {
             return;
         }
-        let copies = self.copies.iter().filter(|copy| copy.end.is_none());
+        // One that was told of it may have gone on already.
+        let waits = |copy: &&OneCopy| copy.end.is_none() && copy.merges().1 < ledger.number;
+        let copies = self.copies.iter().filter(waits);
         let order = Order {
             attempt: self.folder.clone(),
             ledger,
