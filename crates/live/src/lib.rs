@@ -9,6 +9,7 @@
 //! - [`local`]: the executor for one machine: processes, CPU shares, memory limits, GPUs where there are any.
 //! - [`bridge`]: the loop's backend. It turns requests and facts into events, and hands actions to the executor.
 //! - [`store`]: the durable journal, in SQLite.
+//! - [`consolidate`]: one state of those of several copies.
 //! - [`board`]: the jobs as people are shown them.
 //! - [`fault`]: where a test may let the daemon die.
 //! - [`guard`]: holds a policy to its time.
@@ -19,6 +20,7 @@
 pub mod board;
 pub mod bridge;
 pub mod clock;
+pub mod consolidate;
 pub mod daemon;
 pub mod executor;
 pub mod fault;

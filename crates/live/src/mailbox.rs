@@ -8,7 +8,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use subtle::ConstantTimeEq as _;
-use trainyard_sched::model::{Attempt, JobId};
+use trainyard_sched::model::{Attempt, CopyId, JobId};
 
 use crate::report::{BodyError, Sent};
 
@@ -41,17 +41,41 @@ pub fn folder_of(jobs: &Path, job: JobId, attempt: Attempt) -> PathBuf {
     jobs.join(job.0.to_string()).join(attempt.0.to_string())
 }
 
+/// The folder of a copy in that of its attempt.
+pub fn folder_of_copy(attempt: &Path, copy: CopyId) -> PathBuf {
+    attempt.join(format!("copy-{}", copy.0))
+}
+
+/// Who sends: an attempt, or one of its copies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sender {
+    /// The job.
+    pub job: JobId,
+    /// Which start of it.
+    pub attempt: Attempt,
+    /// Which copy, if there are several.
+    pub copy: Option<CopyId>,
+}
+
+impl Sender {
+    /// Its folder, below the one where all jobs are.
+    pub fn folder(&self, jobs: &Path) -> PathBuf {
+        let attempt = folder_of(jobs, self.job, self.attempt);
+        self.copy.map_or_else(|| attempt.clone(), |copy| folder_of_copy(&attempt, copy))
+    }
+}
+
 /// Where what was sent for the attempt of this folder is.
 pub fn sent(folder: &Path) -> PathBuf {
     folder.join(SENT)
 }
 
-/// Opens the mailbox of an attempt, whose folder is there. The answer is the token by which reports are known to be its own.
-pub fn open(folder: &Path, job: JobId, attempt: Attempt) -> io::Result<String> {
+/// Opens the mailbox of a sender, whose folder is there. The answer is the token by which reports are known to be its own.
+pub fn open(jobs: &Path, sender: Sender) -> io::Result<String> {
     let mut bytes = [0_u8; 32];
     getrandom::fill(&mut bytes).map_err(io::Error::other)?;
     let secret: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    let path = folder.join(SECRET);
+    let path = sender.folder(jobs).join(SECRET);
     if let Err(error) = fs::remove_file(&path)
         && error.kind() != io::ErrorKind::NotFound
     {
@@ -59,7 +83,8 @@ pub fn open(folder: &Path, job: JobId, attempt: Attempt) -> io::Result<String> {
     }
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(secret.as_bytes())?;
-    Ok(format!("{PREFIX}-{}-{}-{secret}", job.0, attempt.0))
+    let copy = sender.copy.map_or_else(String::new, |copy| format!(".{}", copy.0));
+    Ok(format!("{PREFIX}-{}-{}{copy}-{secret}", sender.job.0, sender.attempt.0))
 }
 
 /// No report is taken any more for the attempt of this folder.
@@ -70,15 +95,17 @@ pub fn close(folder: &Path) {
 
 /// Takes reports that were sent with a token; says how many.
 pub fn deliver(jobs: &Path, token: &str, body: &[u8]) -> Result<usize, Undelivered> {
-    let (job, attempt, secret) = parts(token).ok_or(Undelivered::Stranger)?;
-    let folder = folder_of(jobs, job, attempt);
+    let (sender, secret) = parts(token).ok_or(Undelivered::Stranger)?;
+    let folder = sender.folder(jobs);
     if !folder.is_dir() {
         return Err(Undelivered::Stranger);
     }
     match fs::read(folder.join(SECRET)) {
         Ok(own) if bool::from(own.as_slice().ct_eq(secret.as_bytes())) => {}
         Ok(_) => return Err(Undelivered::Stranger),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(Undelivered::Over(job, attempt)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(Undelivered::Over(sender.job, sender.attempt));
+        }
         Err(error) => return Err(error.into()),
     }
     let taken = Sent::read(body)?;
@@ -91,11 +118,14 @@ pub fn deliver(jobs: &Path, token: &str, body: &[u8]) -> Result<usize, Undeliver
     Ok(taken.reports)
 }
 
-fn parts(token: &str) -> Option<(JobId, Attempt, &str)> {
+fn parts(token: &str) -> Option<(Sender, &str)> {
     let mut parts = token.strip_prefix(PREFIX)?.strip_prefix('-')?.splitn(3, '-');
-    let mut number = || parts.next()?.parse::<u32>().ok();
-    let (job, attempt) = (JobId(number()?), Attempt(number()?));
-    Some((job, attempt, parts.next()?))
+    let (job, attempt, secret) = (parts.next()?, parts.next()?, parts.next()?);
+    let (attempt, copy) = match attempt.split_once('.') {
+        Some((attempt, copy)) => (attempt, Some(CopyId(copy.parse().ok()?))),
+        None => (attempt, None),
+    };
+    Some((Sender { job: JobId(job.parse().ok()?), attempt: Attempt(attempt.parse().ok()?), copy }, secret))
 }
 
 #[cfg(test)]
@@ -105,14 +135,16 @@ mod tests {
     #[test]
     fn reports_are_taken_with_the_token_of_their_attempt_and_no_other() {
         let jobs = tempfile::tempdir().unwrap();
-        let (job, first, second) = (JobId(3), Attempt(1), Attempt(2));
-        let opened = [first, second].map(|attempt| {
-            let folder = folder_of(jobs.path(), job, attempt);
-            fs::create_dir_all(&folder).unwrap();
-            (open(&folder, job, attempt).unwrap(), folder)
+        let senders = [(1, None), (2, None), (2, Some(CopyId(1)))];
+        let opened = senders.map(|(attempt, copy)| {
+            let sender = Sender { job: JobId(3), attempt: Attempt(attempt), copy };
+            fs::create_dir_all(sender.folder(jobs.path())).unwrap();
+            (open(jobs.path(), sender).unwrap(), sender.folder(jobs.path()))
         });
-        let [(token, folder), (other, _)] = &opened;
+        let [(token, folder), (other, _), (copy, of_copy)] = &opened;
         assert_ne!(token, other);
+        assert_eq!(deliver(jobs.path(), copy, b"{\"step\": 9}").unwrap(), 1);
+        assert_eq!(fs::read_to_string(sent(of_copy)).unwrap(), "\n{\"iteration\":9.0}\n");
         assert_eq!(deliver(jobs.path(), token, b"{\"step\": 4}").unwrap(), 1);
         assert_eq!(fs::read_to_string(sent(folder)).unwrap(), "\n{\"iteration\":4.0}\n");
         let swapped = format!("{PREFIX}-3-1-{}", other.rsplit('-').next().unwrap());

@@ -19,8 +19,12 @@ use trainyard_sched::model::{JobId, NodeId, NodeState};
 
 #[path = "../../tests/common/counting.rs"]
 mod counting;
+#[path = "../../tests/common/learn.rs"]
+mod learn;
 #[path = "../../tests/common/place.rs"]
 mod place;
+#[path = "../../tests/common/scripted.rs"]
+mod scripted;
 
 /// How long all jobs may take to end.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -38,6 +42,7 @@ fn main() -> ExitCode {
             let _ = writeln!(std::io::stderr(), "{why}");
             ExitCode::from(127)
         }
+        [_, "learn", ref words @ ..] => or_say(learn::learn(words).map(|()| ExitCode::SUCCESS)),
         [_, "serve", folder, policy, keep_every, crash_at] => {
             let served = serve(Path::new(folder), policy, keep_every, crash_at);
             or_say(served.map(|()| ExitCode::SUCCESS))
@@ -63,6 +68,9 @@ fn serve(folder: &Path, policy: &str, keep_every: &str, crash_at: &str) -> Resul
     let cluster = place::cluster((2, 2));
     let mut settings = place::settings(folder, cluster.clone(), policy);
     settings.keep_every = keep_every.parse()?;
+    if policy == "scripted" {
+        scripted::decides(&mut settings);
+    }
     let options = place::options(folder, std::env::current_exe()?, confinement.clone());
     let executor = LocalExecutor::new(options, cluster);
     let daemon = Daemon::begin(settings, Box::new(executor), Box::new(|_| {}))?;
@@ -95,6 +103,23 @@ fn answer(handle: &Handle, line: &str) -> Result<String, Box<dyn Error>> {
             let shape = place::elastic(min.parse()?, max.parse()?);
             let (job, new) = handle.submit(place::submission(shape, work, Some(key.into())))?;
             format!("{} {new}", job.0)
+        }
+        // A job that may be forked: its iterations in all, and words for `yard learn`.
+        ["fork", goal, ref words @ ..] => {
+            let exe = std::env::current_exe()?.display().to_string();
+            let words = words.iter().flat_map(|words| words.split(' ')).map(str::to_owned);
+            let command = [exe, "learn".to_owned()].into_iter().chain(words).collect();
+            let work = Work { grace_s: 20, ..Work::new(command) };
+            let submission = place::forked(place::elastic(1, 2), work, goal.parse()?);
+            let (job, new) = handle.submit(submission)?;
+            format!("{} {new}", job.0)
+        }
+        // How far a job is, and whether it is over.
+        ["far", job] => {
+            let job = JobId(job.parse()?);
+            let board = handle.board();
+            let card = board.jobs.get(&job).ok_or("there is no such job")?;
+            format!("{} {:?} {:?} {}", card.iterations, card.state, card.outcome, card.workers)
         }
         ["withdraw", job] => {
             handle.withdraw(JobId(job.parse()?))?;

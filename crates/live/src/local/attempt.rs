@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use trainyard_sched::model::{Attempt, JobId};
+use trainyard_sched::model::{Attempt, CopyId, JobId};
 
 use super::process::{Identity, kill_marked};
 use crate::mailbox;
@@ -79,12 +79,69 @@ pub(super) struct Control {
     pub(super) cpus: f64,
     pub(super) stop: bool,
     pub(super) grace_s: u32,
+    /// For a copy: up to which iteration it may train for now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) until: Option<u64>,
+    /// For a copy: the merge that it shall save for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) merge: Option<u64>,
+    /// For a copy: the merge whose result lies in its folder of checkpoints.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) merged: Option<u64>,
 }
+
+/// What a copy answers when it is to save for a merge.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+pub(super) struct Answer {
+    /// Which merge; 0 tells the state that it has begun from.
+    pub(super) merge: u64,
+    /// The iterations of the state that it saved.
+    pub(super) iteration: f64,
+}
+
+/// An answer has a few bytes.
+const MOST_ANSWER: u64 = 64 << 10;
 
 impl Folder {
     /// The folder of an attempt below the one where all jobs are.
     pub(super) fn of(jobs: &Path, job: JobId, attempt: Attempt) -> Self {
         Self(mailbox::folder_of(jobs, job, attempt))
+    }
+
+    /// The folder of one of the copies of this attempt.
+    pub(super) fn of_copy(&self, copy: CopyId) -> Self {
+        Self(mailbox::folder_of_copy(&self.0, copy))
+    }
+
+    /// The folders of its copies, if it has any.
+    pub(super) fn copies(&self) -> Vec<Self> {
+        let entries = fs::read_dir(&self.0).into_iter().flatten().flatten();
+        let is_copy = |path: &PathBuf| {
+            let name = path.file_name().and_then(|name| name.to_str());
+            path.is_dir() && name.is_some_and(|name| name.starts_with("copy-"))
+        };
+        entries.map(|entry| entry.path()).filter(is_copy).map(Self).collect()
+    }
+
+    /// Where a copy answers.
+    pub(super) fn answer_file(&self) -> PathBuf {
+        self.0.join("merge.json")
+    }
+
+    /// What a copy answered last; an error if nobody can understand it.
+    pub(super) fn answer(&self) -> Result<Option<Answer>, String> {
+        let path = self.answer_file();
+        let size = fs::metadata(&path).map_or(0, |metadata| metadata.len());
+        if size == 0 {
+            return Ok(None);
+        }
+        if size > MOST_ANSWER {
+            return Err(format!("its answer has {size} bytes"));
+        }
+        let text = fs::read(&path).map_err(|error| error.to_string())?;
+        let answer: Answer = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
+        let is_sound = (0.0..9e15).contains(&answer.iteration);
+        if is_sound { Ok(Some(answer)) } else { Err(format!("{} is no iteration", answer.iteration)) }
     }
 
     pub(super) fn progress(&self) -> PathBuf {
@@ -174,7 +231,7 @@ impl Folder {
         Ok(Reserved { file, folder: self.clone() })
     }
 
-    fn replace(&self, name: &str, what: &impl Serialize) -> io::Result<()> {
+    pub(super) fn replace(&self, name: &str, what: &impl Serialize) -> io::Result<()> {
         let beside = self.0.join(format!("{name}.new"));
         fs::write(&beside, serde_json::to_vec(what)?)?;
         crate::fault::point();
@@ -183,7 +240,7 @@ impl Folder {
         Ok(())
     }
 
-    fn read<T: DeserializeOwned>(&self, name: &str) -> io::Result<T> {
+    pub(super) fn read<T: DeserializeOwned>(&self, name: &str) -> io::Result<T> {
         Ok(serde_json::from_slice(&fs::read(self.0.join(name))?)?)
     }
 }

@@ -11,30 +11,115 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::process::Signal;
 use trainyard_sched::model::{
-    Allocation, Attempt, Cluster, GPU, JobId, NodeId, Placement, SERVER_TASK, UNLIMITED,
+    Allocation, Attempt, Cluster, CopyId, GPU, JobId, NodeId, Placement, SERVER_TASK, UNLIMITED,
 };
 
 use super::Options;
 use super::attempt::{Control, Folder, MARK, Order, Program};
 use super::confine::Share;
 use crate::executor::Held;
-use crate::mailbox;
+use crate::mailbox::{self, Sender};
 use crate::work::Launch;
 
-/// Writes the order down and starts a keeper for it.
-pub(super) fn launch(held: &Held, options: &Options, cluster: &Cluster) -> io::Result<(Folder, Child)> {
-    let folder = Folder::of(&options.jobs, held.job.id, held.attempt);
-    if folder.has_order() {
-        clear(&folder)?;
+/// What runs under one keeper: an attempt, or one of its copies.
+#[derive(Clone, Debug)]
+pub(super) struct Gang {
+    /// The attempt; of a copy with the copy's own part of the allocation.
+    pub(super) held: Held,
+    /// Which copy it is, if there are several.
+    pub(super) copy: Option<OneOf>,
+}
+
+/// One of several copies.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OneOf {
+    pub(super) id: CopyId,
+    /// How many there are.
+    pub(super) of: usize,
+    /// How many programs the copies before it have.
+    pub(super) programs_before: usize,
+}
+
+impl Gang {
+    /// An attempt without copies.
+    pub(super) const fn alone(held: Held) -> Self {
+        Self { held, copy: None }
+    }
+
+    /// The folder of the attempt that it is, or is part of.
+    pub(super) fn attempt(&self, options: &Options) -> Folder {
+        Folder::of(&options.jobs, self.held.job.id, self.held.attempt)
+    }
+
+    /// Who it is when it sends reports.
+    pub(super) fn sender(&self) -> Sender {
+        let copy = self.copy.map(|copy| copy.id);
+        Sender { job: self.held.job.id, attempt: self.held.attempt, copy }
+    }
+
+    pub(super) fn folder(&self, options: &Options) -> Folder {
+        let attempt = self.attempt(options);
+        self.copy.map_or_else(|| attempt.clone(), |copy| attempt.of_copy(copy.id))
+    }
+
+    /// Where its checkpoints are; a copy has its own, so that nobody overwrites those of another.
+    pub(super) fn checkpoints(&self, options: &Options) -> PathBuf {
+        match self.copy {
+            Some(_) => self.folder(options).0.join("checkpoints"),
+            None => checkpoints(&self.held, options),
+        }
+    }
+
+    /// Where a program prints to. Programs are numbered over all copies.
+    pub(super) fn output(&self, options: &Options, number: usize) -> PathBuf {
+        self.attempt(options).output(self.first() + number)
+    }
+
+    /// The name of the kernel's groups of a program.
+    pub(super) fn group_name(&self, number: usize) -> String {
+        format!("{}-{}-{}", self.held.job.id.0, self.held.attempt.0, self.first() + number)
+    }
+
+    fn first(&self) -> usize {
+        self.copy.map_or(0, |copy| copy.programs_before)
+    }
+
+    /// How many programs it has.
+    pub(super) fn programs(&self) -> usize {
+        parts(self.held.work.launch, &self.held.allocation).len()
+    }
+}
+
+/// Makes the folder of an attempt, which nobody has begun before.
+pub(super) fn make_attempt(attempt: &Folder) -> io::Result<()> {
+    if attempt.has_order() {
+        clear(attempt)?;
     }
     // What is in it is told to nobody else, its secret among it.
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder.0)?;
-    fs::create_dir_all(checkpoints(held, options))?;
-    folder.write_control(&control(held, &held.allocation, options, cluster))?;
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(&attempt.0)
+}
+
+/// A port that is free now; that is all that can be known.
+pub(super) fn listen() -> io::Result<TcpListener> {
+    TcpListener::bind(("127.0.0.1", 0))
+}
+
+/// Writes the order down and starts a keeper for it.
+pub(super) fn launch(
+    gang: &Gang,
+    control: &Control,
+    meeting: &TcpListener,
+    options: &Options,
+    cluster: &Cluster,
+) -> io::Result<(Folder, Child)> {
+    let (held, folder) = (&gang.held, gang.folder(options));
+    fs::create_dir_all(&folder.0)?;
+    fs::create_dir_all(gang.checkpoints(options))?;
+    folder.write_control(control)?;
     folder.write_order(&Order {
         grace_s: held.work.grace_s,
         begun_from: held.iterations,
-        programs: programs(held, &folder, options, cluster)?,
+        programs: programs(gang, meeting.local_addr()?.port(), options, cluster)?,
     })?;
     crate::fault::point();
     let log = fs::OpenOptions::new().create(true).append(true).open(folder.0.join("keeper.log"))?;
@@ -53,16 +138,19 @@ pub(super) fn launch(held: &Held, options: &Options, cluster: &Cluster) -> io::R
 
 /// Removes an attempt that the journal knows nothing of, as when the journal was restored from a copy: whoever runs it is
 /// killed, and nobody may begin it any more.
-fn clear(folder: &Folder) -> io::Result<()> {
-    if !folder.claim(None)?
-        && let Some(keeper) = folder.claimed().flatten()
-    {
-        keeper.signal(Signal::KILL);
+fn clear(attempt: &Folder) -> io::Result<()> {
+    for folder in attempt.copies().iter().chain([attempt]) {
+        if !folder.claim(None)?
+            && let Some(keeper) = folder.claimed().flatten()
+        {
+            keeper.signal(Signal::KILL);
+        }
+        if !folder.kill_programs() {
+            let why = "what runs from an earlier start of the same number cannot be killed";
+            return Err(io::Error::other(why));
+        }
     }
-    if !folder.kill_programs() {
-        return Err(io::Error::other("what runs from an earlier start of the same number cannot be killed"));
-    }
-    fs::remove_dir_all(&folder.0)
+    fs::remove_dir_all(&attempt.0)
 }
 
 /// What an attempt's programs are told at the beginning of the file that they may look at.
@@ -76,8 +164,8 @@ pub(super) fn control(held: &Held, allocation: &Allocation, options: &Options, c
             .filter_map(|share| share.cpus)
             .fold(f64::INFINITY, f64::min)
             .min(available()),
-        stop: false,
         grace_s: held.work.grace_s,
+        ..Control::default()
     }
 }
 
@@ -120,18 +208,14 @@ pub(super) fn shares(
         .collect()
 }
 
-/// The name of the kernel's groups of a program.
-pub(super) fn group_name(job: JobId, attempt: Attempt, number: usize) -> String {
-    format!("{}-{}-{number}", job.0, attempt.0)
-}
-
 /// The attempt that a group of this name is of.
 pub(super) fn attempt_of_group(name: &str) -> Option<(JobId, Attempt)> {
     let mut numbers = name.splitn(3, '-').map(|number| number.parse().ok());
     Some((JobId(numbers.next()??), Attempt(numbers.next()??)))
 }
 
-fn checkpoints(held: &Held, options: &Options) -> PathBuf {
+/// Where the checkpoints of a job are.
+pub(super) fn checkpoints(held: &Held, options: &Options) -> PathBuf {
     options.jobs.join(held.job.id.0.to_string()).join("checkpoints")
 }
 
@@ -149,10 +233,11 @@ fn parts(launch: Launch, allocation: &Allocation) -> Vec<(Placement, u32)> {
         .collect()
 }
 
-fn programs(held: &Held, folder: &Folder, options: &Options, cluster: &Cluster) -> io::Result<Vec<Program>> {
+fn programs(gang: &Gang, port: u16, options: &Options, cluster: &Cluster) -> io::Result<Vec<Program>> {
+    let (held, folder) = (&gang.held, gang.folder(options));
     let parts = parts(held.work.launch, &held.allocation);
     let shares = shares(held, &held.allocation, options, cluster);
-    let common = common_environment(held, folder, options, parts.len())?;
+    let common = common_environment(gang, port, options, parts.len())?;
     let directory = match &held.work.directory {
         Some(directory) => directory.clone(),
         None => {
@@ -173,14 +258,14 @@ fn programs(held: &Held, folder: &Folder, options: &Options, cluster: &Cluster) 
         // By this the processes of an attempt are known, so it is not for the owner to change.
         environment.insert(MARK.to_owned(), folder.0.display().to_string());
         *local += 1;
-        let groups = options.confinement.groups(&group_name(held.job.id, held.attempt, rank))?;
+        let groups = options.confinement.groups(&gang.group_name(rank))?;
         options.confinement.set(&groups, share)?;
         let (nice, processors, address_space) = options.confinement.manners(share);
         programs.push(Program {
             command: held.work.command.clone(),
             directory: directory.clone(),
             environment,
-            output: folder.output(rank),
+            output: gang.output(options, rank),
             groups,
             nice,
             processors,
@@ -191,21 +276,20 @@ fn programs(held: &Held, folder: &Folder, options: &Options, cluster: &Cluster) 
 }
 
 fn common_environment(
-    held: &Held,
-    folder: &Folder,
+    gang: &Gang,
+    port: u16,
     options: &Options,
     world: usize,
 ) -> io::Result<BTreeMap<String, String>> {
     let text = |path: PathBuf| path.display().to_string();
-    // The port is free now; that is all that can be known.
-    let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
+    let (held, folder) = (&gang.held, gang.folder(options));
     let mut all = BTreeMap::from([
         ("TRAINYARD_JOB".to_owned(), held.job.id.0.to_string()),
         ("TRAINYARD_JOB_NAME".to_owned(), held.job.name.to_string()),
         ("TRAINYARD_ATTEMPT".to_owned(), held.attempt.0.to_string()),
         ("TRAINYARD_PROGRESS_FILE".to_owned(), text(folder.progress())),
         ("TRAINYARD_CONTROL_FILE".to_owned(), text(folder.control_file())),
-        ("TRAINYARD_CHECKPOINT_DIR".to_owned(), text(checkpoints(held, options))),
+        ("TRAINYARD_CHECKPOINT_DIR".to_owned(), text(gang.checkpoints(options))),
         ("TRAINYARD_RESUME_ITERATION".to_owned(), format!("{:.0}", held.iterations)),
         ("MASTER_ADDR".to_owned(), "127.0.0.1".to_owned()),
         ("MASTER_PORT".to_owned(), port.to_string()),
@@ -213,9 +297,14 @@ fn common_environment(
         // GPUs are counted as the driver does.
         ("CUDA_DEVICE_ORDER".to_owned(), "PCI_BUS_ID".to_owned()),
     ]);
+    if let Some(copy) = gang.copy {
+        all.insert("TRAINYARD_COPY".to_owned(), copy.id.0.to_string());
+        all.insert("TRAINYARD_COPIES".to_owned(), copy.of.to_string());
+        all.insert("TRAINYARD_MERGE_FILE".to_owned(), text(folder.answer_file()));
+    }
     if let Some(url) = &options.url {
         all.insert("TRAINYARD_URL".to_owned(), url.clone());
-        all.insert("TRAINYARD_TOKEN".to_owned(), mailbox::open(&folder.0, held.job.id, held.attempt)?);
+        all.insert("TRAINYARD_TOKEN".to_owned(), mailbox::open(&options.jobs, gang.sender())?);
     }
     Ok(all)
 }

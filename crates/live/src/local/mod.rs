@@ -6,6 +6,7 @@
 
 mod attempt;
 mod confine;
+mod copies;
 mod gpus;
 mod keeper;
 mod launch;
@@ -29,6 +30,8 @@ pub use gpus::{Gpu, GpuError, Gpus};
 pub use keeper::{become_program, keep};
 
 use attempt::Folder;
+use copies::Forked;
+use launch::Gang;
 use watch::Watched;
 
 /// How this machine is used.
@@ -52,7 +55,73 @@ pub struct Options {
 }
 
 /// Attempts by job and number.
-type Attempts = Arc<Mutex<BTreeMap<(JobId, Attempt), Watched>>>;
+type Attempts = Arc<Mutex<BTreeMap<(JobId, Attempt), Followed>>>;
+
+/// An attempt that is followed.
+#[expect(clippy::large_enum_variant, reason = "there are few of them, and most are of the larger kind")]
+enum Followed {
+    /// One gang.
+    One(Watched),
+    /// Several copies, each a gang.
+    Several(Forked),
+}
+
+impl Followed {
+    fn held(&self) -> &Held {
+        match self {
+            Self::One(watched) => &watched.gang.held,
+            Self::Several(forked) => &forked.held,
+        }
+    }
+
+    fn look(&mut self, options: &Options, cluster: &Cluster, reporter: &Reporter) -> bool {
+        match self {
+            Self::One(watched) => watched.look(&options.jobs, reporter),
+            Self::Several(forked) => forked.look(options, cluster, reporter),
+        }
+    }
+
+    fn stop(&mut self) {
+        match self {
+            Self::One(watched) => watched.stop(),
+            Self::Several(forked) => forked.stop(),
+        }
+    }
+
+    fn lose(&mut self, node: NodeId) {
+        match self {
+            Self::One(watched) => watched.lose(node),
+            Self::Several(forked) => forked.lose(node),
+        }
+    }
+
+    const fn is_lost(&self) -> bool {
+        match self {
+            Self::One(watched) => watched.is_lost(),
+            Self::Several(forked) => forked.is_lost(),
+        }
+    }
+
+    fn resize(&mut self, allocation: &Allocation, options: &Options, cluster: &Cluster) {
+        match self {
+            Self::One(watched) => {
+                let held = &watched.gang.held;
+                let same = held.allocation.placements().len() == allocation.placements().len();
+                // A program keeps the real devices that it began with, whatever it is told.
+                let keeps_devices =
+                    options.cpus_per_gpu.is_some() || devices(&held.allocation) == devices(allocation);
+                let is_one = allocation.copies() == 1 && held.work.launch == Launch::PerNode;
+                if same && keeps_devices && is_one {
+                    watched.resize(allocation, options, cluster);
+                } else {
+                    // Other processes, or for other devices: it saves, and its next start has the size it shall have.
+                    watched.stop();
+                }
+            }
+            Self::Several(forked) => forked.resize(allocation, options, cluster),
+        }
+    }
+}
 
 /// Runs jobs on this machine.
 pub struct LocalExecutor {
@@ -70,14 +139,23 @@ impl LocalExecutor {
         Self { options: Arc::new(options), cluster, attempts: Attempts::default(), watcher: None }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<(JobId, Attempt), Watched>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<(JobId, Attempt), Followed>> {
         self.attempts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn start_one(&self, held: Held) -> std::io::Result<Watched> {
+        let (gang, options, cluster) = (Gang::alone(held), &*self.options, &self.cluster);
+        launch::make_attempt(&gang.attempt(options))?;
+        let control = launch::control(&gang.held, &gang.held.allocation, options, cluster);
+        let (_, keeper) = launch::launch(&gang, &control, &launch::listen()?, options, cluster)?;
+        Ok(Watched::started(gang, keeper, options, cluster))
     }
 
     fn watch(&mut self, reporter: &Reporter) {
         if self.watcher.is_none() {
             let (attempts, options) = (Arc::clone(&self.attempts), Arc::clone(&self.options));
-            self.watcher = Some(watch::Watcher::begin(attempts, options, reporter.clone()));
+            let cluster = self.cluster.clone();
+            self.watcher = Some(watch::Watcher::begin(attempts, options, cluster, reporter.clone()));
         }
     }
 }
@@ -91,7 +169,8 @@ impl Executor for LocalExecutor {
     fn abilities(&self) -> Abilities {
         let shared =
             if self.options.cpus_per_gpu.is_some() { Abilities::SHARED_GPUS } else { Abilities::NONE };
-        Abilities::RESIZE | Abilities::LOSS | Abilities::RELAX | Abilities::MIXED_GPU_TYPES | shared
+        let usual = Abilities::RESIZE | Abilities::LOSS | Abilities::RELAX | Abilities::MIXED_GPU_TYPES;
+        usual | Abilities::COPIES | shared
     }
 
     fn describe(&self) -> String {
@@ -109,12 +188,15 @@ impl Executor for LocalExecutor {
             let folder = Folder::of(&self.options.jobs, job, attempt);
             let pending = held.pending.clone();
             // Either a keeper has it, or nobody will: an order that was not yet taken is taken back.
-            let watched = if folder.has_order() {
-                Watched::adopted(held, folder, &self.options, &self.cluster)
+            let (options, cluster) = (&self.options, &self.cluster);
+            let followed = if held.allocation.copies() > 1 {
+                Followed::Several(Forked::adopted(held, options, cluster))
+            } else if folder.has_order() {
+                Followed::One(Watched::adopted(Gang::alone(held), options, cluster))
             } else {
-                Watched::refused(held, folder, Duration::ZERO, &self.options, &self.cluster)
+                Followed::One(Watched::refused(Gang::alone(held), Duration::ZERO, options, cluster))
             };
-            self.lock().insert((job, attempt), watched);
+            self.lock().insert((job, attempt), followed);
             match pending {
                 Some(Pending::Stop) => self.stop(job, attempt, How::Save),
                 Some(Pending::Resize(allocation)) => self.resize(job, attempt, &allocation),
@@ -126,58 +208,54 @@ impl Executor for LocalExecutor {
     fn start(&mut self, held: Held, reporter: &Reporter) {
         self.watch(reporter);
         let (job, attempt) = (held.job.id, held.attempt);
-        match launch::launch(&held, &self.options, &self.cluster) {
-            Ok((folder, keeper)) => {
-                let watched = Watched::started(held, folder, keeper, &self.options, &self.cluster);
-                self.lock().insert((job, attempt), watched);
-            }
-            Err(error) => {
-                reporter.say(job, attempt, format!("cannot be started: {error}"));
-                let folder = Folder::of(&self.options.jobs, job, attempt);
-                let after = watch::delay(&self.options.jobs, job, attempt);
-                let watched = Watched::refused(held, folder, after, &self.options, &self.cluster);
-                self.lock().insert((job, attempt), watched);
-            }
-        }
+        let followed = if held.allocation.copies() > 1 {
+            Forked::start(held.clone(), &self.options).map(Followed::Several)
+        } else {
+            self.start_one(held.clone()).map(Followed::One)
+        };
+        let followed = followed.unwrap_or_else(|error| {
+            reporter.say(job, attempt, format!("cannot be started: {error}"));
+            let after = watch::delay(&self.options.jobs, job, attempt);
+            Followed::One(Watched::refused(Gang::alone(held), after, &self.options, &self.cluster))
+        });
+        self.lock().insert((job, attempt), followed);
     }
 
     fn stop(&mut self, job: JobId, attempt: Attempt, _how: How) {
-        if let Some(watched) = self.lock().get_mut(&(job, attempt)) {
-            watched.stop();
+        if let Some(followed) = self.lock().get_mut(&(job, attempt)) {
+            followed.stop();
         }
     }
 
     fn resize(&mut self, job: JobId, attempt: Attempt, allocation: &Allocation) {
-        if let Some(watched) = self.lock().get_mut(&(job, attempt)).filter(|watched| !watched.is_lost()) {
-            let same = watched.held.allocation.placements().len() == allocation.placements().len();
-            // A program keeps the real devices that it began with, whatever it is told.
-            let keeps_devices = self.options.cpus_per_gpu.is_some()
-                || devices(&watched.held.allocation) == devices(allocation);
-            if same && keeps_devices && watched.held.work.launch == Launch::PerNode {
-                watched.resize(allocation, &self.options, &self.cluster);
-            } else {
-                // Other processes, or for other devices: it saves, and its next start has the size it shall have.
-                watched.stop();
-            }
+        if let Some(followed) = self.lock().get_mut(&(job, attempt)).filter(|followed| !followed.is_lost()) {
+            followed.resize(allocation, &self.options, &self.cluster);
         }
     }
 
-    fn merge(&mut self, _job: JobId, _attempt: Attempt) {
-        // Copies are not among the abilities.
+    fn merge(&mut self, job: JobId, attempt: Attempt) {
+        if let Some(Followed::Several(forked)) = self.lock().get_mut(&(job, attempt)) {
+            forked.order_merge();
+        }
     }
 
     fn node_changed(&mut self, _cluster: &Cluster, node: NodeId, state: NodeState) {
         if state != NodeState::Down {
             return;
         }
-        for watched in self.lock().values_mut().filter(|watched| watched.held.allocation.touches(node)) {
-            watched.lose(node);
+        for followed in self.lock().values_mut().filter(|followed| followed.held().allocation.touches(node)) {
+            followed.lose(node);
         }
     }
 
     fn leave(&mut self) {
         if let Some(watcher) = self.watcher.take() {
             watcher.end();
+        }
+        for followed in self.lock().values_mut() {
+            if let Followed::Several(forked) = followed {
+                forked.settle();
+            }
         }
         // Where jobs go on, their groups keep it there.
         self.options.confinement.leave();

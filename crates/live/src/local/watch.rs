@@ -13,8 +13,9 @@ use trainyard_sched::model::{Allocation, Attempt, Cluster, JobId, NodeId};
 
 use super::attempt::{Control, Ended, Folder};
 use super::confine::{empty, remove};
+use super::launch::{self, Gang};
 use super::process::Identity;
-use super::{Attempts, Options, launch};
+use super::{Attempts, Options};
 use crate::executor::{Held, Reporter};
 use crate::mailbox;
 use crate::report::{Form, Listener};
@@ -32,8 +33,8 @@ const LONGEST_DELAY_DOUBLINGS: u32 = 7;
 /// An attempt that is followed.
 #[derive(Debug)]
 pub(super) struct Watched {
-    pub(super) held: Held,
-    folder: Folder,
+    pub(super) gang: Gang,
+    pub(super) folder: Folder,
     /// The keeper, if this very daemon started it.
     child: Option<Child>,
     keeper: Option<Identity>,
@@ -60,44 +61,33 @@ pub(super) struct Watched {
 
 impl Watched {
     /// An attempt whose keeper was just started.
-    pub(super) fn started(
-        held: Held,
-        folder: Folder,
-        keeper: Child,
-        options: &Options,
-        cluster: &Cluster,
-    ) -> Self {
-        Self { child: Some(keeper), ..Self::adopted(held, folder, options, cluster) }
+    pub(super) fn started(gang: Gang, keeper: Child, options: &Options, cluster: &Cluster) -> Self {
+        Self { child: Some(keeper), ..Self::adopted(gang, options, cluster) }
     }
 
     /// An attempt that an earlier daemon started.
-    pub(super) fn adopted(held: Held, folder: Folder, options: &Options, cluster: &Cluster) -> Self {
+    pub(super) fn adopted(gang: Gang, options: &Options, cluster: &Cluster) -> Self {
+        let (held, folder) = (&gang.held, gang.folder(options));
         let control =
-            folder.control().unwrap_or_else(|| launch::control(&held, &held.allocation, options, cluster));
-        let programs = launch::shares(&held, &held.allocation, options, cluster).len();
-        let groups = (0..programs)
-            .map(|i| {
-                options
-                    .confinement
-                    .groups(&launch::group_name(held.job.id, held.attempt, i))
-                    .unwrap_or_default()
-            })
+            folder.control().unwrap_or_else(|| launch::control(held, &held.allocation, options, cluster));
+        let groups = (0..gang.programs())
+            .map(|number| options.confinement.groups(&gang.group_name(number)).unwrap_or_default())
             .collect();
         // What cannot be read as a form was refused when the job was submitted.
         let form = held.work.progress.parse().unwrap_or(Form::JsonLines);
-        let path = if matches!(form, Form::Pattern(_)) { folder.output(0) } else { folder.progress() };
+        let path = if matches!(form, Form::Pattern(_)) { gang.output(options, 0) } else { folder.progress() };
         let begun_from = folder.order().map_or(held.iterations, |order| order.begun_from);
         let listener = Listener::new(path, form, mailbox::sent(&folder.0), begun_from);
         let iterations = held.iterations;
         Self {
-            held,
+            gang,
             folder,
             child: None,
             keeper: None,
             since: Instant::now(),
             groups,
             begun: false,
-            told: false,
+            told: control.stop,
             lost: None,
             control,
             listener,
@@ -111,19 +101,43 @@ impl Watched {
     }
 
     /// An attempt that cannot be started.
-    pub(super) fn refused(
-        held: Held,
-        folder: Folder,
-        after: Duration,
-        options: &Options,
-        cluster: &Cluster,
-    ) -> Self {
+    pub(super) fn refused(gang: Gang, after: Duration, options: &Options, cluster: &Cluster) -> Self {
         let refused = Some(Instant::now() + after);
-        Self { refused, ..Self::adopted(held, folder, options, cluster) }
+        Self { refused, ..Self::adopted(gang, options, cluster) }
+    }
+
+    /// What it is told.
+    pub(super) const fn control(&self) -> &Control {
+        &self.control
+    }
+
+    /// Tells a copy how far it may train, which merge it shall save for, and which one is done.
+    pub(super) fn tell_copy(&mut self, until: Option<u64>, merge: u64, merged: u64) {
+        let (merge, merged) = (Some(merge), Some(merged));
+        let known = (self.control.until, self.control.merge, self.control.merged);
+        if known == (until, merge, merged) {
+            return;
+        }
+        if known.2 != merged {
+            // It goes on from elsewhere, so what is known of its speed is void until it reports again.
+            self.listener.resized();
+        }
+        (self.control.until, self.control.merge, self.control.merged) = (until, merge, merged);
+        self.control.version += 1;
+        self.write_control();
+    }
+
+    /// Whether it was told to stop.
+    pub(super) const fn is_told(&self) -> bool {
+        self.told
     }
 
     /// Tells it to save and leave.
     pub(super) fn stop(&mut self) {
+        if self.folder.ended().is_some() {
+            // It has ended by itself, and how it did counts.
+            return;
+        }
         self.told = true;
         self.control.version += 1;
         self.control.stop = true;
@@ -153,7 +167,8 @@ impl Watched {
     /// Gives it another share without a restart.
     pub(super) fn resize(&mut self, allocation: &Allocation, options: &Options, cluster: &Cluster) {
         let leaders = self.folder.running().map(|running| running.programs).unwrap_or_default();
-        let shares = launch::shares(&self.held, allocation, options, cluster);
+        let held = &self.gang.held;
+        let shares = launch::shares(held, allocation, options, cluster);
         for (i, share) in shares.into_iter().enumerate() {
             if let Some(groups) = self.groups.get(i) {
                 let changed = options.confinement.change(groups, leaders.get(i).copied(), share);
@@ -163,14 +178,16 @@ impl Watched {
                     .or(self.trouble.take());
             }
         }
+        let new = launch::control(held, allocation, options, cluster);
         let version = self.control.version + 1;
-        self.control = Control { version, ..launch::control(&self.held, allocation, options, cluster) };
+        let (workers, servers, cpus) = (new.workers, new.servers, new.cpus);
+        self.control = Control { version, workers, servers, cpus, ..self.control.clone() };
         self.write_control();
         // Nobody knows yet how fast it is now; in proportion is a guess until it reports.
         let workers = |held: &Allocation| f64::from(held.workers().max(1));
-        self.speed *= workers(allocation) / workers(&self.held.allocation);
+        self.speed *= workers(allocation) / workers(&self.gang.held.allocation);
         self.listener.resized();
-        self.held.allocation = allocation.clone();
+        self.gang.held.allocation = allocation.clone();
         self.resized = Some(allocation.clone());
     }
 
@@ -191,8 +208,8 @@ impl Watched {
     }
 
     /// Looks once. Says whether it is over.
-    fn look(&mut self, jobs: &Path, reporter: &Reporter) -> bool {
-        let (job, attempt) = (self.held.job.id, self.held.attempt);
+    pub(super) fn look(&mut self, jobs: &Path, reporter: &Reporter) -> bool {
+        let (job, attempt) = (self.gang.held.job.id, self.gang.held.attempt);
         if let Some(until) = self.refused {
             return self.look_refused(until, reporter);
         }
@@ -209,7 +226,7 @@ impl Watched {
                 // It was told before it had begun.
                 self.stop();
             }
-            let iterations = self.held.iterations;
+            let iterations = self.gang.held.iterations;
             reporter.tell(Event::Started { job, attempt, iterations, speed: 0.0 });
         }
         if let Some(trouble) = self.trouble.take() {
@@ -247,7 +264,7 @@ impl Watched {
     fn look_refused(&self, until: Instant, reporter: &Reporter) -> bool {
         let waits = Instant::now() < until && self.lost.is_none() && !self.told;
         if !waits {
-            let (job, attempt) = (self.held.job.id, self.held.attempt);
+            let (job, attempt) = (self.gang.held.job.id, self.gang.held.attempt);
             self.groups.iter().for_each(|groups| remove(groups));
             reporter.tell(Event::StartFailed { job, attempt, node: None });
         }
@@ -274,7 +291,7 @@ impl Watched {
     }
 
     fn last_word(&self, ended: Option<&Ended>, jobs: &Path, reporter: &Reporter) -> Event {
-        let (job, attempt, iterations) = (self.held.job.id, self.held.attempt, self.saved);
+        let (job, attempt, iterations) = (self.gang.held.job.id, self.gang.held.attempt, self.saved);
         let said = if self.lost.is_some() { "its node went down".to_owned() } else { words(ended) };
         reporter.say(job, attempt, said);
         if let Some(node) = self.lost {
@@ -290,38 +307,19 @@ impl Watched {
         }
         let lost = Event::Lost { job, attempt, iterations, node: None };
         match ended {
-            Some(ended) if ended.told && self.told => Event::Stopped { job, attempt, iterations },
+            // Its program may have read so in the control file and left before the keeper heard of it.
+            _ if self.told => Event::Stopped { job, attempt, iterations },
             Some(Ended { code: Some(0), .. }) => {
                 Event::Finished { job, attempt, outcome: Outcome::Completed }
             }
-            _ if self.told => Event::Stopped { job, attempt, iterations },
-            Some(Ended { code: Some(_), .. }) => {
-                let failed = |ended: &Ended| ended.code.is_some_and(|code| code != 0) && !ended.told;
-                let before = self.earlier(jobs).filter(|ended| ended.as_ref().is_some_and(failed)).count();
-                if before < self.held.work.retries as usize {
-                    lost
-                } else {
-                    Event::Finished { job, attempt, outcome: Outcome::Failed }
-                }
-            }
-            Some(Ended { code: None, .. }) | None => {
-                let killed = |ended: &Ended| ended.signal.is_some() && !ended.told;
-                let before = self.earlier(jobs).filter(|ended| ended.as_ref().is_none_or(killed)).count();
-                if before < MOST_KILLED {
-                    lost
-                } else {
-                    Event::Finished { job, attempt, outcome: Outcome::Killed }
+            ended => {
+                let killed = Ended { code: None, signal: None, told: false, refused: None };
+                match given_up(&self.gang.held, ended.unwrap_or(&killed), jobs) {
+                    Some(outcome) => Event::Finished { job, attempt, outcome },
+                    None => lost,
                 }
             }
         }
-    }
-
-    /// How the attempts before this one ended, as far as they began.
-    fn earlier(&self, jobs: &Path) -> impl Iterator<Item = Option<Ended>> {
-        let (job, attempt) = (self.held.job.id, self.held.attempt);
-        let folders = (1..attempt.0).map(move |n| Folder::of(jobs, job, Attempt(n)));
-        let folders: Vec<Folder> = folders.filter(|folder| folder.running().is_some()).collect();
-        folders.into_iter().map(|folder| folder.ended())
     }
 
     /// Passes on what was reported since the last look; all that is left if it is over.
@@ -333,14 +331,32 @@ impl Watched {
         (self.iterations, self.saved) = (news.iterations, news.saved);
         self.speed = news.iterations_per_s.unwrap_or(self.speed);
         reporter.tell(Event::Progress {
-            job: self.held.job.id,
-            attempt: self.held.attempt,
+            job: self.gang.held.job.id,
+            attempt: self.gang.held.attempt,
             iterations: self.iterations,
             speed: self.speed,
             saved: self.saved,
             losses: news.losses,
         });
     }
+}
+
+/// The end of a job whose attempt ended in this way, if it is not to be started again: it has failed, or was killed, too often.
+pub(super) fn given_up(held: &Held, ended: &Ended, jobs: &Path) -> Option<Outcome> {
+    let (job, attempt) = (held.job.id, held.attempt);
+    let folders = (1..attempt.0).map(|number| Folder::of(jobs, job, Attempt(number)));
+    let earlier = folders.filter(|folder| folder.running().is_some()).map(|folder| folder.ended());
+    if ended.code.is_some_and(|code| code != 0) {
+        let failed = |ended: &Ended| ended.code.is_some_and(|code| code != 0) && !ended.told;
+        let before = earlier.filter(|ended| ended.as_ref().is_some_and(failed)).count();
+        return (before >= held.work.retries as usize).then_some(Outcome::Failed);
+    }
+    if ended.code.is_none() {
+        let killed = |ended: &Ended| ended.signal.is_some() && !ended.told;
+        let before = earlier.filter(|ended| ended.as_ref().is_none_or(killed)).count();
+        return (before >= MOST_KILLED).then_some(Outcome::Killed);
+    }
+    None
 }
 
 /// After how long a start that failed is tried again: the longer the more have failed since the last that began.
@@ -374,13 +390,18 @@ pub(super) struct Watcher {
 }
 
 impl Watcher {
-    pub(super) fn begin(attempts: Attempts, options: Arc<Options>, reporter: Reporter) -> Self {
+    pub(super) fn begin(
+        attempts: Attempts,
+        options: Arc<Options>,
+        cluster: Cluster,
+        reporter: Reporter,
+    ) -> Self {
         let ends = Arc::new(AtomicBool::new(false));
         let asked = Arc::clone(&ends);
         let thread = std::thread::spawn(move || {
             while !asked.load(Ordering::SeqCst) {
                 let mut all = attempts.lock().unwrap_or_else(PoisonError::into_inner);
-                all.retain(|_, watched| !watched.look(&options.jobs, &reporter));
+                all.retain(|_, followed| !followed.look(&options, &cluster, &reporter));
                 drop(all);
                 std::thread::sleep(TICK);
             }

@@ -2,7 +2,10 @@
 
 #![allow(dead_code, reason = "what tests share is not all used by each")]
 
+pub(crate) mod learn;
 pub(crate) mod place;
+pub(crate) mod reckon;
+pub(crate) mod scripted;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -74,6 +74,14 @@ pub(crate) fn submission(shape: Parallelism, work: Work, key: Option<Arc<str>>) 
     Submission { job, tenant_name: "default".into(), work, key }
 }
 
+/// A request for a job that may be forked into three copies and has so many iterations in all.
+pub(crate) fn forked(shape: Parallelism, work: Work, goal: f64) -> Submission {
+    let mut submission = submission(shape, work, Some("forked".into()));
+    submission.job.goals.copies = 3;
+    submission.job.declared.iterations = Some(goal);
+    submission
+}
+
 /// So many workers of one core each.
 pub(crate) fn gang(workers: u32) -> Parallelism {
     Parallelism::rigid(workers, Resources::cpus(1))

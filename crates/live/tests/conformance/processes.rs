@@ -43,6 +43,7 @@ fn begin(setting: &Setting, real: bool) -> Box<dyn Stage> {
         confinement: Confinement::Nice,
         speeds: Vec::new(),
         cpus_per_gpu: (!real).then_some(1.0),
+        gpu_indices: Vec::new(),
         url: None,
     };
     let executor = Box::new(LocalExecutor::new(options, setting.cluster()));

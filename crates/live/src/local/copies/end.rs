@@ -1,0 +1,112 @@
+//! How an attempt with several copies ends: what they left is merged, and the loop is told what came of the job.
+
+use std::path::Path;
+
+use rustix::process::Signal;
+use trainyard_sched::control::{Event, Outcome};
+
+use super::files::{self, Ledger, Source};
+use super::one::End;
+use super::{Closing, Forked};
+use crate::executor::Reporter;
+use crate::local::attempt::Ended;
+use crate::local::watch;
+
+impl Forked {
+    /// Goes on with the end. Says whether that is reached.
+    pub(super) fn close(&mut self, jobs: &Path, reporter: &Reporter) -> bool {
+        if self.copies.iter().any(|copy| copy.end.is_none()) {
+            return false;
+        }
+        let base = self.ledger.iterations;
+        let left = self.copies.iter().map(|copy| Source {
+            folder: copy.folder.0.join("checkpoints"),
+            iterations: copy.left_since(base),
+        });
+        let mut left: Vec<Source> = left.filter(|source| source.iterations > 0.0).collect();
+        if self.is_new {
+            // They had nothing in common yet.
+            left.truncate(1);
+        }
+        if !left.is_empty() && self.closing != Some(Closing::Unmerged) {
+            let iterations = base + left.iter().map(|source| source.iterations).sum::<f64>();
+            self.merge(Ledger { number: self.ledger.number + 1, iterations }, left);
+            return false;
+        }
+        let ended = self.ended();
+        // By this later attempts know how this one ended. Where it cannot be written they know less.
+        let _ = self.folder.write_ended(&ended);
+        let event = self.last_word(&ended, jobs);
+        let said = match event {
+            Event::Finished { outcome: Outcome::Completed, .. } => Some("finished".to_owned()),
+            Event::Lost { node: Some(_), .. } => Some("the node of one of its copies went down".to_owned()),
+            _ => self.reason.clone(),
+        };
+        if let Some(said) = said {
+            reporter.say(self.held.job.id, self.held.attempt, said);
+        }
+        if left.is_empty() {
+            files::clean(&self.folder, self.ledger.number);
+        }
+        reporter.tell(event);
+        true
+    }
+
+    /// How it ended, for attempts to come.
+    fn ended(&self) -> Ended {
+        let killed = |told| Ended { code: None, signal: Some(Signal::KILL.as_raw()), told, refused: None };
+        let well = Ended { code: Some(0), signal: None, told: true, refused: None };
+        let broken = |end: End| matches!(end, End::Failed(_) | End::Lost(None));
+        let broken = self.copies.iter().find(|copy| copy.end.is_some_and(broken));
+        match (self.closing, broken) {
+            _ if self.lost.is_some() => killed(true),
+            (Some(Closing::Unmerged), _) => Ended { code: Some(1), told: false, ..well },
+            (_, Some(copy)) => copy.ended().unwrap_or_else(|| killed(false)),
+            // One that neither answers nor leaves well would do so for ever.
+            (Some(Closing::Silent), _) if self.copies.iter().any(|copy| copy.end == Some(End::Badly)) => {
+                killed(false)
+            }
+            _ => well,
+        }
+    }
+
+    fn last_word(&self, ended: &Ended, jobs: &Path) -> Event {
+        let (job, attempt, iterations) = (self.held.job.id, self.held.attempt, self.ledger.iterations);
+        let is = |end: End| self.copies.iter().any(|copy| copy.end == Some(end));
+        let outcome = self.copies.iter().find_map(|copy| match copy.end {
+            Some(End::Failed(outcome)) => Some(outcome),
+            _ => None,
+        });
+        let node = self.lost.or_else(|| {
+            self.copies.iter().find_map(|copy| match copy.end {
+                Some(End::Lost(node)) => node,
+                _ => None,
+            })
+        });
+        let is_done = self.goal().is_some_and(|goal| iterations >= goal) || is(End::Completed);
+        let lost = Event::Lost { job, attempt, iterations, node };
+        if let Some(outcome) = outcome.filter(|_| !self.told) {
+            return Event::Finished { job, attempt, outcome };
+        }
+        if node.is_some() {
+            return lost;
+        }
+        // It may have been told just as it was done.
+        if is_done
+            && (self.closing == Some(Closing::Done) || !self.told)
+            && self.closing != Some(Closing::Unmerged)
+        {
+            return Event::Finished { job, attempt, outcome: Outcome::Completed };
+        }
+        if self.told {
+            return Event::Stopped { job, attempt, iterations };
+        }
+        if !self.begun {
+            return Event::StartFailed { job, attempt, node: None };
+        }
+        match watch::given_up(&self.held, ended, jobs) {
+            Some(outcome) => Event::Finished { job, attempt, outcome },
+            None => lost,
+        }
+    }
+}

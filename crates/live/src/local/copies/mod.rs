@@ -1,0 +1,497 @@
+//! An attempt with several copies. Each copy is a gang with a keeper of its own and is followed like an attempt; here is what
+//! makes one job of them: how far they are together, how far each may go, and that what they learned is brought together.
+//!
+//! What counts is what is merged. A copy contributes what it saved when it was asked to, or when it left well after it was told to
+//! stop; what a copy did that was lost, or did not leave well, is dropped. Copies live and die together: when one is lost, or does
+//! not answer, the others save and leave, what they did is merged, and the loop may start the job anew.
+//!
+//! Everything is derived afresh at each look from files: a daemon that comes back in the middle goes on from there.
+
+mod end;
+mod files;
+mod one;
+mod quota;
+mod start;
+
+use std::io;
+use std::path::PathBuf;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use trainyard_sched::control::Event;
+use trainyard_sched::model::{Allocation, Cluster, LossPoint, NodeId, StopRule};
+
+use self::files::{Ledger, MergeError, Order, Source};
+use self::one::{End, OneCopy};
+use self::quota::Share;
+use super::Options;
+use super::attempt::{Folder, Running};
+use crate::consolidate::Merged;
+use crate::executor::{Held, Reporter};
+use crate::work::Launch;
+
+/// How often a merge that failed for want of room or the like is tried, and after how long each time.
+const MOST_TRIES: u32 = 5;
+const TRY_AGAIN: Duration = Duration::from_secs(1);
+/// How long copies may take to load before they are asked for a state for the first time, if nobody is in a hurry.
+const LOADING: Duration = Duration::from_secs(1800);
+
+/// An attempt with several copies.
+#[derive(Debug)]
+pub(super) struct Forked {
+    pub(super) held: Held,
+    folder: Folder,
+    /// The job's own checkpoints.
+    checkpoints: PathBuf,
+    copies: Vec<OneCopy>,
+    ledger: Ledger,
+    /// Gives each copy the state that all begin from; nothing is launched before.
+    preparing: Option<JoinHandle<io::Result<()>>>,
+    working: Option<Working>,
+    /// Whether there is no state yet that all copies begin from, so that they are given that of the first one.
+    is_new: bool,
+    /// Since when copies are asked to save for a merge.
+    asked: Option<Instant>,
+    /// Whether the loop ordered a merge and was not told of one since.
+    is_ordered: bool,
+    tries: u32,
+    not_before: Option<Instant>,
+    begun: bool,
+    /// Whether the loop told it to stop.
+    told: bool,
+    lost: Option<NodeId>,
+    closing: Option<Closing>,
+    /// What people are told in the end.
+    reason: Option<String>,
+    resized: Option<Allocation>,
+    /// Iterations over all copies, as told last, and what each copy had done then.
+    total: f64,
+    done: Vec<f64>,
+}
+
+/// A merge that is being made.
+#[derive(Debug)]
+struct Working {
+    order: Order,
+    thread: JoinHandle<Result<Merged, MergeError>>,
+}
+
+/// Why all copies are to leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Closing {
+    /// The loop says so.
+    Told,
+    /// All is done, or one of them thinks so.
+    Done,
+    /// One of them ended otherwise.
+    Broken,
+    /// One of them did not answer when it was to save.
+    Silent,
+    /// What they saved cannot be merged.
+    Unmerged,
+    /// They had been told before this daemon came back.
+    Before,
+}
+
+impl Forked {
+    /// Looks once. Says whether it is over.
+    pub(super) fn look(&mut self, options: &Options, cluster: &Cluster, reporter: &Reporter) -> bool {
+        if self.preparing.as_ref().is_some_and(|thread| !thread.is_finished()) {
+            return false;
+        }
+        self.prepared(options, cluster, reporter);
+        for copy in &mut self.copies {
+            copy.look(&options.jobs, reporter);
+        }
+        self.begin(reporter);
+        self.note_beginnings(reporter);
+        self.note_resized(reporter);
+        self.report(reporter);
+        self.note_ends();
+        if self.is_working(reporter) {
+            return false;
+        }
+        if self.is_out_of_place() {
+            self.merge(self.ledger, Vec::new());
+            return false;
+        }
+        if self.closing.is_some() {
+            return self.close(&options.jobs, reporter);
+        }
+        if self.is_merging() {
+            self.gather(reporter);
+        } else if self.begun {
+            self.hand_out();
+        }
+        false
+    }
+
+    /// Once all copies have begun, the job has.
+    fn begin(&mut self, reporter: &Reporter) {
+        if self.begun || !self.copies.iter().all(|copy| copy.begun || copy.end.is_some()) {
+            return;
+        }
+        if !self.copies.iter().any(|copy| copy.begun) {
+            return;
+        }
+        self.begun = true;
+        let running = self.copies.iter().filter_map(|copy| copy.folder.running());
+        let programs = running.flat_map(|running| running.programs).collect();
+        // By this later attempts know that this one began.
+        let _ = self.folder.write_running(&Running { programs });
+        let (job, attempt, iterations) = (self.held.job.id, self.held.attempt, self.ledger.iterations);
+        reporter.tell(Event::Started { job, attempt, iterations, speed: 0.0 });
+    }
+
+    /// A checkpoint knows better which iteration it is of than the loop does.
+    fn note_beginnings(&mut self, reporter: &Reporter) {
+        if self.ledger.number > 0 || self.is_merging() {
+            return;
+        }
+        let told =
+            self.copies.iter_mut().find_map(|copy| copy.answer(reporter).filter(|answer| answer.merge == 0));
+        if let Some(answer) = told.filter(|answer| answer.iteration != self.ledger.iterations) {
+            let ledger = Ledger { iterations: answer.iteration, ..self.ledger };
+            if ledger.write(&self.folder).is_ok() {
+                self.ledger = ledger;
+                self.total = answer.iteration;
+            }
+        }
+    }
+
+    fn note_resized(&mut self, reporter: &Reporter) {
+        let all = self.copies.iter().all(|copy| copy.is_resized || copy.end.is_some());
+        let Some(allocation) = self.resized.take_if(|_| all) else { return };
+        self.copies.iter_mut().for_each(|copy| copy.is_resized = false);
+        let (job, attempt, iterations) = (self.held.job.id, self.held.attempt, self.total);
+        let speed = self.copies.iter().map(|copy| copy.speed).sum();
+        reporter.tell(Event::Resized { job, attempt, allocation, iterations, speed });
+    }
+
+    /// Says how far all of them are together. Losses are those of the copy that did most since the copies were equal, each at
+    /// the iteration that all had reached by then.
+    fn report(&mut self, reporter: &Reporter) {
+        let has_news = self.copies.iter().any(|copy| copy.has_news);
+        // What copies do before they are equal is not of one job.
+        if !self.begun || !has_news || self.is_new {
+            return;
+        }
+        let base = self.ledger.iterations;
+        let done: Vec<f64> = self.copies.iter().map(|copy| copy.done_since(base)).collect();
+        let total = base + done.iter().sum::<f64>();
+        let lead = (0..done.len()).fold(0, |lead, i| if done[i] > done[lead] { i } else { lead });
+        let losses = std::mem::take(&mut self.copies[lead].losses);
+        let losses = between((base, self.done[lead], done[lead]), (self.total, total), losses);
+        for copy in &mut self.copies {
+            copy.has_news = false;
+            copy.losses.clear();
+        }
+        (self.total, self.done) = (total, done);
+        reporter.tell(Event::Progress {
+            job: self.held.job.id,
+            attempt: self.held.attempt,
+            iterations: total,
+            speed: self.copies.iter().map(|copy| copy.speed).sum(),
+            saved: base,
+            losses,
+        });
+    }
+
+    /// What the end of a copy means for the others.
+    fn note_ends(&mut self) {
+        if self.closing.is_some() {
+            return;
+        }
+        let Some((end, said)) = self.copies.iter().find_map(|copy| Some((copy.end?, copy.said.clone())))
+        else {
+            return;
+        };
+        match end {
+            End::Well | End::Badly => self.leave(Closing::Before),
+            End::Completed => self.leave(Closing::Done),
+            End::Failed(_) | End::Lost(_) | End::NotStarted => {
+                self.reason = said;
+                self.leave(Closing::Broken);
+            }
+        }
+    }
+
+    /// All copies are to save and leave.
+    fn leave(&mut self, why: Closing) {
+        if self.closing.is_none() {
+            self.closing = Some(why);
+            self.copies.iter_mut().for_each(OneCopy::stop);
+        }
+    }
+
+    /// The loop tells it to save and leave.
+    pub(super) fn stop(&mut self) {
+        self.told = true;
+        self.closing = Some(self.closing.unwrap_or(Closing::Told));
+        self.copies.iter_mut().for_each(OneCopy::stop);
+    }
+
+    /// Whether a node is gone that one of its copies is on.
+    pub(super) const fn is_lost(&self) -> bool {
+        self.lost.is_some()
+    }
+
+    /// A node is gone, and with it the copies there.
+    pub(super) fn lose(&mut self, node: NodeId) {
+        self.lost = Some(node);
+        for copy in self.copies.iter_mut().filter(|copy| copy.gang.held.allocation.touches(node)) {
+            if let Some(watched) = &mut copy.watched {
+                watched.lose(node);
+            }
+        }
+        self.leave(Closing::Broken);
+    }
+
+    /// Gives each copy another share without a restart, if that can be done.
+    pub(super) fn resize(&mut self, allocation: &Allocation, options: &Options, cluster: &Cluster) {
+        let parts = start::split(allocation);
+        let may = self.held.work.launch == Launch::PerNode
+            && parts.len() == self.copies.len()
+            && parts.iter().zip(&self.copies).all(|((id, part), copy)| {
+                let placements = |held: &Allocation| held.placements().len();
+                *id == copy.id && placements(part) == placements(&copy.gang.held.allocation)
+            });
+        if !may {
+            self.stop();
+            return;
+        }
+        for ((_, part), copy) in parts.into_iter().zip(&mut self.copies) {
+            if let Some(watched) = &mut copy.watched {
+                watched.resize(&part, options, cluster);
+            }
+            copy.gang.held.allocation = part;
+        }
+        self.held.allocation = allocation.clone();
+        self.resized = Some(allocation.clone());
+    }
+
+    /// The copies are to be brought together.
+    pub(super) fn order_merge(&mut self) {
+        if !self.begun || self.closing.is_some() {
+            return;
+        }
+        let was_ordered = std::mem::replace(&mut self.is_ordered, true);
+        if self.is_merging() {
+            // From now on they are in a hurry.
+            self.asked = self.asked.filter(|_| was_ordered);
+        } else if self.working.is_none() && !self.is_out_of_place() {
+            self.ask();
+        }
+    }
+
+    fn ask(&mut self) {
+        let (merged, next) = (self.ledger.number, self.ledger.number + 1);
+        self.asked.get_or_insert_with(Instant::now);
+        for copy in &mut self.copies {
+            let until = copy.until();
+            copy.tell(until, next, merged);
+        }
+    }
+
+    fn is_merging(&self) -> bool {
+        self.copies.iter().any(|copy| copy.merges().0 > self.ledger.number)
+    }
+
+    /// Whether a merge was made and, as far as is known, not put in place.
+    fn is_out_of_place(&self) -> bool {
+        self.copies.iter().any(|copy| copy.watched.is_some() && copy.merges().1 < self.ledger.number)
+    }
+
+    /// Waits until all copies have saved, or one takes too long.
+    fn gather(&mut self, reporter: &Reporter) {
+        // Perhaps an earlier daemon had not told all of them.
+        self.ask();
+        let (base, next) = (self.ledger.iterations, self.ledger.number + 1);
+        let mut sources = Vec::new();
+        let mut silent = Vec::new();
+        for (at, copy) in self.copies.iter_mut().enumerate() {
+            match copy.answer(reporter).filter(|answer| answer.merge == next) {
+                Some(answer) => {
+                    let iterations = (answer.iteration - base).max(0.0);
+                    sources.push(Source { folder: copy.folder.0.join("checkpoints"), iterations });
+                }
+                None => silent.push(at),
+            }
+        }
+        if silent.is_empty() {
+            if self.is_new {
+                sources.truncate(1);
+            }
+            let iterations = base + sources.iter().map(|source| source.iterations).sum::<f64>();
+            if self.is_new {
+                // All begin from it, whether or not it has done anything.
+                sources[0].iterations = sources[0].iterations.max(1.0);
+            }
+            sources.retain(|source| source.iterations > 0.0);
+            self.merge(Ledger { number: next, iterations }, sources);
+            return;
+        }
+        let grace = Duration::from_secs(self.held.work.grace_s.max(1).into());
+        let trains = |at: &usize| self.copies[*at].done_since(base) > 0.0;
+        let may_load = self.is_new && !self.is_ordered && !silent.iter().any(trains);
+        let grace = if may_load { grace.max(LOADING) } else { grace };
+        if self.asked.is_some_and(|since| since.elapsed() >= grace) {
+            let who: Vec<String> = silent.iter().map(|at| self.copies[*at].id.0.to_string()).collect();
+            self.reason = Some(format!(
+                "copy {} did not save for merge {next} within {} s; does the program read its control file?",
+                who.join(", "),
+                grace.as_secs()
+            ));
+            self.leave(Closing::Silent);
+        }
+    }
+
+    /// Begins a merge, or the end of one that was made.
+    fn merge(&mut self, ledger: Ledger, sources: Vec<Source>) {
+        if self.not_before.is_some_and(|not_before| Instant::now() < not_before) {
+            return;
+        }
+        // One that was told of it may have gone on already.
+        let waits = |copy: &&OneCopy| copy.end.is_none() && copy.merges().1 < ledger.number;
+        let copies = self.copies.iter().filter(waits);
+        let order = Order {
+            attempt: self.folder.clone(),
+            ledger,
+            sources,
+            job: self.checkpoints.clone(),
+            copies: copies.map(|copy| copy.folder.0.join("checkpoints")).collect(),
+        };
+        let task = order.clone();
+        self.working = Some(Working { order, thread: std::thread::spawn(move || task.perform()) });
+    }
+
+    /// Whether a merge is being made. Takes over what came of one that was.
+    fn is_working(&mut self, reporter: &Reporter) -> bool {
+        let Some(working) = self.working.take_if(|working| working.thread.is_finished()) else {
+            return self.working.is_some();
+        };
+        let (job, attempt) = (self.held.job.id, self.held.attempt);
+        let order = working.order;
+        match working.thread.join().expect("a merge does not panic") {
+            Ok(merged) => {
+                if let Some(text) = words(&order, &merged) {
+                    reporter.say(job, attempt, text);
+                }
+                (self.ledger, self.tries, self.not_before) = (order.ledger, 0, None);
+                self.total = self.total.max(self.ledger.iterations);
+                self.done = vec![0.0; self.copies.len()];
+                let number = self.ledger.number;
+                let until = self.goal().map(|_| self.ledger.iterations as u64);
+                for copy in &mut self.copies {
+                    copy.tell(until, number, number);
+                }
+                (self.asked, self.is_new) = (None, false);
+                if std::mem::take(&mut self.is_ordered) && self.closing.is_none() {
+                    reporter.tell(Event::Merged { job, attempt });
+                }
+            }
+            Err(error) => {
+                let text = format!("the copies cannot be merged: {error}");
+                reporter.say(job, attempt, text.clone());
+                self.tries += 1;
+                self.not_before = Some(Instant::now() + TRY_AGAIN);
+                let is_made = Ledger::read(&self.folder).is_some_and(|ledger| ledger == order.ledger);
+                if is_made {
+                    self.ledger = order.ledger;
+                } else if !error.may_pass() || self.tries >= MOST_TRIES {
+                    self.leave(Closing::Unmerged);
+                    (self.closing, self.reason) = (Some(Closing::Unmerged), Some(text));
+                }
+            }
+        }
+        false
+    }
+
+    /// What the job is to come to, if that is known.
+    fn goal(&self) -> Option<f64> {
+        let job = &self.held.job;
+        let declared = job.declared.iterations;
+        match job.goals.stop {
+            StopRule::Iterations(most) => Some(declared.map_or(most as f64, |count| count.min(most as f64))),
+            _ => declared,
+        }
+    }
+
+    /// Lets copies train on, as long as there is something to do.
+    fn hand_out(&mut self) {
+        let Some(goal) = self.goal() else { return };
+        let base = self.ledger.iterations;
+        let begin = base as u64;
+        let shares: Vec<Share> = self
+            .copies
+            .iter()
+            .map(|copy| Share {
+                done: copy.done_since(base) as u64,
+                may: copy.until().unwrap_or(0).saturating_sub(begin),
+                speed: copy.speed,
+            })
+            .collect();
+        if base + shares.iter().map(|share| share.done as f64).sum::<f64>() >= goal {
+            self.leave(Closing::Done);
+            return;
+        }
+        let may = quota::hand_out((goal - base).ceil() as u64, &shares);
+        for (copy, may) in self.copies.iter_mut().zip(may) {
+            let (merge, merged) = copy.merges();
+            copy.tell(Some(begin + may), merge, merged);
+        }
+    }
+
+    /// Waits for what it has begun by threads of its own; the daemon leaves.
+    pub(super) fn settle(&mut self) {
+        if let Some(working) = self.working.take() {
+            let _ = working.thread.join();
+        }
+        if let Some(thread) = self.preparing.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Losses of a copy that went from one number of iterations to another, while all of them together went from `from` to `to`.
+/// What was told before the copies were equal last is left out.
+fn between(
+    (base, before, after): (f64, f64, f64),
+    (from, to): (f64, f64),
+    losses: Vec<LossPoint>,
+) -> Vec<LossPoint> {
+    let place = |point: LossPoint| {
+        let done = point.iteration - base;
+        let part = if after > before { ((done - before) / (after - before)).clamp(0.0, 1.0) } else { 1.0 };
+        (done > 0.0).then_some(LossPoint { iteration: from + part * (to - from), ..point })
+    };
+    losses.into_iter().filter_map(place).collect()
+}
+
+/// What people are told of a merge.
+fn words(order: &Order, merged: &Merged) -> Option<String> {
+    if order.sources.is_empty() {
+        return None;
+    }
+    let iterations: Vec<String> = order.sources.iter().map(|source| source.iterations.to_string()).collect();
+    let mut text = format!("merged after {} iterations of its copies", iterations.join(" + "));
+    if !merged.taken.is_empty() {
+        let first: Vec<&str> = merged.taken.iter().take(5).map(String::as_str).collect();
+        let more = if merged.taken.len() > 5 { " and others" } else { "" };
+        text += &format!("; {}{more} has no mean and is that of the copy that did most", first.join(", "));
+    }
+    Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_of_one_copy_are_placed_where_all_were() {
+        let points = [99.0, 101.0, 105.0, 110.0];
+        let losses = points.map(|iteration| LossPoint { iteration, loss: 1.0, accuracy: None }).to_vec();
+        let placed = between((100.0, 0.0, 10.0), (100.0, 130.0), losses);
+        assert_eq!(placed.iter().map(|point| point.iteration).collect::<Vec<_>>(), [103.0, 115.0, 130.0]);
+    }
+}

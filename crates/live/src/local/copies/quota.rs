@@ -1,0 +1,106 @@
+//! How far each copy may train before it asks again, so that all of them together do neither less nor more than there is to do.
+//!
+//! What is left is handed out piece by piece, to each copy in proportion to its speed and half of it at a time, so pieces grow
+//! smaller towards the end and the copies end close together (guided self-scheduling: Polychronopoulos and Kuck, IEEE Transactions
+//! on Computers C-36 (1987), section 3; the proportions: specification of Hadar and Gavel, 2.6.3). A piece is never taken back.
+
+/// As long as speeds are not known, so small a part of what is left goes to each copy.
+const UNKNOWN_PART: f64 = 1.0 / 16.0;
+/// A piece lasts so long at least, in seconds: a copy needs a moment to hear of its next one.
+const LEAST_S: f64 = 0.5;
+
+/// A copy, in iterations since all copies were equal.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Share {
+    /// What it has done.
+    pub(super) done: u64,
+    /// What it may do.
+    pub(super) may: u64,
+    /// Its speed in iterations a second; 0 while that is not known.
+    pub(super) speed: f64,
+}
+
+/// What each copy may do from now on, if all of them together are to do `all`.
+pub(super) fn hand_out(all: u64, copies: &[Share]) -> Vec<u64> {
+    let taken: u64 = copies.iter().map(|copy| copy.may.max(copy.done)).sum();
+    let mut left = all.saturating_sub(taken);
+    let sum: f64 = copies.iter().map(|copy| copy.speed).sum();
+    let known = copies.iter().all(|copy| copy.speed > 0.0);
+    let fastest = copies.iter().map(|copy| copy.speed).fold(0.0, f64::max);
+    let give = |copy: &Share| {
+        let ahead = copy.may.saturating_sub(copy.done);
+        let part = if known { copy.speed / sum } else { 1.0 / copies.len() as f64 };
+        let fair = left as f64 * part;
+        // The others are done with all that is left before this one is with a single iteration.
+        let is_too_slow = known && fair < 0.5 && copy.speed < fastest;
+        let piece = if known { (fair / 2.0).max(copy.speed * LEAST_S) } else { fair * UNKNOWN_PART };
+        let piece = (piece.ceil() as u64).clamp(1, left.max(1));
+        if left == 0 || is_too_slow || ahead > piece / 2 {
+            return copy.may;
+        }
+        left -= piece;
+        copy.may.max(copy.done) + piece
+    };
+    copies.iter().map(give).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lets copies of these speeds train, and says how much each does and how long each is at it.
+    fn train(all: u64, speeds: &[f64]) -> (Vec<u64>, Vec<f64>) {
+        let mut copies = vec![Share { done: 0, may: 0, speed: 0.0 }; speeds.len()];
+        let (mut progress, mut ends) = (vec![0.0; speeds.len()], vec![0.0; speeds.len()]);
+        for tick in 0..10_000_000 {
+            let given = hand_out(all, &copies);
+            copies.iter_mut().zip(given).for_each(|(copy, may)| {
+                assert!(may >= copy.may, "nothing is taken back");
+                copy.may = may;
+            });
+            assert!(copies.iter().map(|copy| copy.may).sum::<u64>() <= all);
+            for (at, copy) in copies.iter_mut().enumerate() {
+                progress[at] += speeds[at] * 0.02;
+                if progress[at] >= 1.0 && copy.done < copy.may {
+                    let made = (progress[at] as u64).min(copy.may - copy.done);
+                    copy.done += made;
+                    (copy.speed, ends[at]) = (speeds[at], 0.02 * f64::from(tick));
+                    progress[at] -= made as f64;
+                }
+                progress[at] = progress[at].min(1.0 + speeds[at] * 0.02);
+            }
+            if copies.iter().map(|copy| copy.done).sum::<u64>() == all {
+                break;
+            }
+        }
+        (copies.iter().map(|copy| copy.done).collect(), ends)
+    }
+
+    #[test]
+    fn all_is_done_and_no_more_and_the_copies_end_close_together() {
+        for (all, speeds) in [
+            (1, vec![5.0, 5.0]),
+            (2, vec![0.5, 50.0, 5.0]),
+            (300, vec![10.0, 1.0]),
+            (10_000, vec![300.0, 100.0, 33.0]),
+            (7, vec![1.0]),
+        ] {
+            let (done, ends) = train(all, &speeds);
+            assert_eq!(done.iter().sum::<u64>(), all, "{speeds:?}");
+            let last = ends.iter().copied().fold(0.0, f64::max);
+            let best = all as f64 / speeds.iter().sum::<f64>();
+            let slowest = speeds.iter().copied().fold(f64::INFINITY, f64::min);
+            assert!(last < 1.5 * best + 2.0 + 2.0 / slowest, "{speeds:?}: {done:?} at {ends:?}, best {best}");
+        }
+    }
+
+    #[test]
+    fn a_copy_that_is_much_slower_is_given_nothing_at_the_end() {
+        let share = |speed| Share { done: 0, may: 0, speed };
+        assert_eq!(hand_out(3, &[share(100.0), share(0.1)]), [3, 0]);
+        assert_eq!(hand_out(0, &[share(100.0), share(0.1)]), [0, 0]);
+        // One that has gone further than it may takes that from the others.
+        let far = Share { done: 5, may: 3, speed: 1.0 };
+        assert_eq!(hand_out(5, &[far, share(1.0)]), [3, 0]);
+    }
+}
