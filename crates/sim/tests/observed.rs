@@ -8,7 +8,7 @@ use trainyard_sched::decide::Abilities;
 use trainyard_sched::metrics::Metrics;
 use trainyard_sched::model::{
     Cluster, Convergence, Curve, Declared, Goals, Job, JobId, MoveCost, NodeId, NodeState, Parallelism,
-    Resources, Seed, Span, SpeedFunction, StopRule, TenantId, Tenants, Time, Wanted, WorkerRange,
+    Resources, Seed, Span, SpeedFunction, StopRule, TenantId, Tenants, Time, Topology, Wanted, WorkerRange,
 };
 use trainyard_sched::policies;
 use trainyard_sim::backend::Options;
@@ -69,7 +69,7 @@ fn workload(jobs: u32) -> Workload {
                 WorkerRange { min: 1 + i % 2, max: 4 },
                 Resources { cpu_milli: 1000, ..Resources::NONE },
             ),
-            wanted: Wanted::default(),
+            wanted: Wanted { topology: Topology::SameNode, ..Wanted::default() },
             goals: Goals::default(),
             declared: Declared {
                 iterations: Some(iterations),
@@ -120,7 +120,7 @@ fn told(policy: &str, workload: &Workload, options: Options) -> Told {
         tenants: tenants(),
         workload: workload.clone(),
         physics: Physics::default(),
-        options: Options { abilities, ..options },
+        options: Options { abilities, horizon: Time::from_secs(10_000), ..options },
         seed: Seed(1),
     };
     let make =
@@ -245,7 +245,7 @@ fn speeds_are_found_by_size_from_whole_iterations_alone() {
         let ratio = speeds.iterations_per_s(&one) / function.iterations_per_s(1, 0);
         assert!((0.5..1.5).contains(&ratio), "one worker: {ratio}");
     }
-    assert!(sizes > 40, "jobs had several sizes: {sizes}");
+    assert!(sizes > 30, "jobs had several sizes: {sizes}");
 }
 
 #[test]

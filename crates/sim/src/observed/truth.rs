@@ -11,7 +11,7 @@ use super::speeds::Speeds;
 use super::{mean, median};
 use crate::curves::Recording;
 use crate::loss::TrueLoss;
-use crate::physics::MeasuredSpeeds;
+use crate::physics::{Extent, MeasuredSpeeds, Place};
 use crate::truth::{Ending, Overheads, Reporting, Speed, Truth};
 use crate::workload::{Done, ImportReport};
 
@@ -66,17 +66,22 @@ impl<F: Fn(JobId) -> bool> Truths<F> {
         let id = job.job.id;
         let own = Costs::of(job, &self.speeds);
         let mut assumed = |what: &str| report.find(Done::Assumed, what, Some(job.job.name.to_string()));
-        let (speed, seen_iterations) = match (self.speeds.by_job.get(&id), &self.usual) {
-            (Some(speeds), _) => (Arc::clone(speeds), job.iterations().or(Some(1.0))),
-            (None, Some((iterations, speeds))) => {
-                assumed(
-                    "it never trained; its speed and its work are taken to be like those of the job in the middle",
-                );
-                (Arc::clone(speeds), Some(*iterations))
+        let (speed, seen) = match (self.speeds.by_job.get(&id), as_declared(job), &self.usual) {
+            (Some(speeds), _, _) => (Arc::clone(speeds), job.iterations().unwrap_or(1.0)),
+            (None, Some(speeds), _) => {
+                assumed("it never trained, and is taken to do so as it declared");
+                (Arc::new(speeds), 0.0)
             }
-            (None, None) => (Arc::default(), None),
+            (None, None, Some((iterations, speeds))) => {
+                assumed("it never trained, and is taken to do so as the job in the middle did");
+                (Arc::clone(speeds), job.job.declared.iterations.map_or(*iterations, |_| 0.0))
+            }
+            (None, None, None) => {
+                assumed("it never trained, and neither did any other; it does not in the simulation");
+                (Arc::default(), 1.0)
+            }
         };
-        let (iterations, ending) = Self::work(job, seen_iterations);
+        let (iterations, ending) = Self::work(job, seen);
         let loses = own.loses.or(self.all.loses).unwrap_or(0.0) >= 0.5;
         let move_cost = MoveCost {
             save: seconds(own.save_s.or(self.all.save_s)),
@@ -100,8 +105,8 @@ impl<F: Fn(JobId) -> bool> Truths<F> {
     }
 
     /// How much work it turned out to be, and how it ended.
-    fn work(job: &JobSeen, seen: Option<f64>) -> (f64, Ending) {
-        let seen = seen.unwrap_or(1.0).max(1e-6);
+    fn work(job: &JobSeen, seen: f64) -> (f64, Ending) {
+        let seen = seen.max(1e-6);
         let declared = job.job.declared.iterations.filter(|declared| *declared > seen);
         match job.ended.map(|(_, outcome)| outcome) {
             Some(Outcome::Completed) => (seen, Ending::Completed),
@@ -165,6 +170,16 @@ impl Costs {
             loses: mean(loses),
         }
     }
+}
+
+/// The speed that a job declared, on its smallest gang.
+fn as_declared(job: &JobSeen) -> Option<MeasuredSpeeds> {
+    let declared = &job.job.declared;
+    let (_, iteration) = (declared.iterations?, declared.iteration.filter(|each| each.0 > 0)?);
+    let workers = job.job.shape.data_parallel().map_or(1, |shape| shape.workers.min);
+    let extent = Extent { workers, servers: 0, place: Place::default() };
+    let speed = [(extent, 1.0 / iteration.as_secs_f64())].into_iter().collect();
+    Some(MeasuredSpeeds::new(speed, Arc::default()))
 }
 
 fn seconds(value: Option<f64>) -> Span {
