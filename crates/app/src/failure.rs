@@ -18,6 +18,7 @@ use trainyard_train::TrainError;
 use crate::commands::{ClientError, ReplayError, WhyError};
 use crate::config::{ArgumentError, MachineError, ServiceError, SweepFileError};
 use crate::experiment::RecordingError;
+use crate::fidelity::FidelityError;
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
@@ -66,6 +67,9 @@ pub(crate) enum Failure {
     /// A recorded run does not replay.
     #[error(transparent)]
     Replay(#[from] ReplayError),
+    /// The journal of a daemon cannot be simulated.
+    #[error(transparent)]
+    Fidelity(#[from] FidelityError),
     /// A recorded run cannot be read.
     #[error(transparent)]
     Recording(#[from] RecordingError),

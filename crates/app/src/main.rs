@@ -5,6 +5,7 @@ mod config;
 mod demo;
 mod experiment;
 mod failure;
+mod fidelity;
 mod inquiry;
 mod render;
 mod reproduce;

@@ -1,6 +1,5 @@
 //! GPUs of this machine, told by a driver that is made up for the purpose.
 
-#[expect(dead_code, reason = "what tests share is not all used by each")]
 mod daemon;
 
 use std::path::{Path, PathBuf};

@@ -6,7 +6,6 @@
 //! again.
 
 mod chromium;
-#[expect(dead_code, reason = "other tests use other parts of it")]
 mod daemon;
 
 use std::io::{BufRead, BufReader, Write};

@@ -12,8 +12,10 @@ use trainyard_sched::decide::Abilities;
 use trainyard_sched::model::{Allocation, Attempt, Cluster, JobId, NodeId, NodeState, Span, Time};
 
 use crate::occupancy::Occupancy;
+pub use crate::options::Options;
 use crate::physics::{Crowd, Physics};
 use crate::running::{Life, Running};
+use crate::truth::{Overheads, Reporting};
 use crate::workload::Workload;
 
 /// After so many alarms in a row at which nothing was ordered, with nothing running and nothing to
@@ -39,29 +41,11 @@ pub struct SimBackend {
     idle_alarms: u32,
 }
 
-/// How the virtual world behaves.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// What the backend offers.
-    pub abilities: Abilities,
-    /// Node failures and returns, by time.
-    pub node_changes: Vec<(Time, NodeId, NodeState)>,
-    /// When to stop looking.
-    pub horizon: Time,
-    /// How often running jobs report how far and how good they are; `None` means never.
-    pub report_every: Option<Span>,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self { abilities: Abilities::ALL, node_changes: Vec::new(), horizon: Time::NEVER, report_every: None }
-    }
-}
-
 /// Something to come. The number tells what has become void.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Coming {
     NodeChange(u32),
+    Outside(u32),
     Loaded(JobId, Attempt),
     Saved(JobId, Attempt),
     Moved(JobId, Attempt),
@@ -90,6 +74,10 @@ impl SimBackend {
         for i in 0..backend.options.node_changes.len() {
             let at = backend.options.node_changes[i].0;
             backend.expect(at, Coming::NodeChange(i as u32));
+        }
+        for i in 0..backend.options.outside.len() {
+            let at = backend.options.outside[i].0;
+            backend.expect(at, Coming::Outside(i as u32));
         }
         backend
     }
@@ -135,7 +123,7 @@ impl SimBackend {
     fn is_void(&self, what: Coming) -> bool {
         let run = |id: JobId| self.jobs[id.index()].run.as_ref();
         match what {
-            Coming::NodeChange(_) => false,
+            Coming::NodeChange(_) | Coming::Outside(_) => false,
             Coming::Loaded(id, attempt)
             | Coming::Saved(id, attempt)
             | Coming::Moved(id, attempt)
@@ -165,8 +153,12 @@ impl SimBackend {
                 let (_, node, state) = self.options.node_changes[i as usize];
                 self.change_node(node, state);
             }
+            Coming::Outside(i) => self.ready.push(self.options.outside[i as usize].1.clone()),
             Coming::Loaded(id, _) => self.loaded(id),
             Coming::Saved(id, attempt) => {
+                if self.reporting(id).is_some() {
+                    self.tell_progress(id, attempt);
+                }
                 let iterations = self.release(id);
                 self.ready.push(Event::Stopped { job: id, attempt, iterations });
             }
@@ -200,12 +192,26 @@ impl SimBackend {
         self.jobs[id.index()].run.as_mut().expect("only a job that holds something is asked")
     }
 
+    fn overheads(&self, id: JobId) -> Option<&Overheads> {
+        self.workload.jobs[id.index()].1.overheads.as_ref()
+    }
+
+    fn reporting(&self, id: JobId) -> Option<Reporting> {
+        self.overheads(id)?.reports
+    }
+
     fn loaded(&mut self, id: JobId) {
         let now = self.now;
         let iterations = self.jobs[id.index()].iterations;
         self.run(id).begin_training(now, iterations);
-        let speed = self.retime(id);
         let attempt = self.run(id).attempt;
+        let warm_up = self.overheads(id).map(|overheads| overheads.warm_up_of(attempt));
+        if let Some(warm_up) = warm_up {
+            (self.run(id).warm_up, self.run(id).reported) = (warm_up, Some(iterations));
+        }
+        let speed = self.retime(id);
+        // A real program has shown nothing yet.
+        let speed = if warm_up.is_some() { 0.0 } else { speed };
         self.ready.push(Event::Started { job: id, attempt, iterations, speed });
         self.report_later(id);
         let held = self.run(id).held.clone();
@@ -213,7 +219,15 @@ impl SimBackend {
     }
 
     fn report_later(&mut self, id: JobId) {
-        if let Some(every) = self.options.report_every {
+        let every = match (self.overheads(id).is_some(), self.reporting(id)) {
+            (true, Some(reporting)) => {
+                let run = self.run(id);
+                reporting.next(run.iterations, run.warm_up, run.per_s)
+            }
+            (true, None) => None,
+            (false, _) => self.options.report_every,
+        };
+        if let Some(every) = every {
             let (at, attempt) = (self.now + every.max(Span(1)), self.run(id).attempt);
             self.expect(at, Coming::Report(id, attempt));
         }
@@ -224,23 +238,34 @@ impl SimBackend {
         if self.run(id).is_stopping {
             return;
         }
-        self.tell_progress(id, attempt);
+        let run = self.run(id);
+        let (reported, iterations) = (run.reported.unwrap_or(0.0), run.iterations);
+        // It may have become slower since it was worked out when it would report.
+        if self.reporting(id).is_none_or(|reporting| reporting.is_due(reported, iterations)) {
+            self.tell_progress(id, attempt);
+        }
         self.report_later(id);
     }
 
     /// Tells how far a job is, and its losses since the report before.
     fn tell_progress(&mut self, job: JobId, attempt: Attempt) {
-        let loss = self.workload.jobs[job.index()].1.loss.as_ref();
+        let truth = &self.workload.jobs[job.index()].1;
         let run = self.jobs[job.index()].run.as_mut().expect("a report of a running job");
-        let losses = loss.map_or_else(Vec::new, |loss| loss.points(run.reported, run.iterations));
-        run.reported = Some(run.iterations);
-        let (iterations, speed, saved) = (run.iterations, run.per_s, run.saved);
+        // A real program counts iterations that are done.
+        let told = if truth.overheads.is_some() { Reporting::whole(run.iterations) } else { run.iterations };
+        let losses = truth.loss.as_ref().map_or_else(Vec::new, |loss| loss.points(run.reported, told));
+        run.reported = Some(told);
+        let (iterations, speed, saved) = (told, run.per_s, run.saved);
         self.ready.push(Event::Progress { job, attempt, iterations, speed, saved, losses });
     }
 
     fn finished(&mut self, id: JobId) {
         let attempt = self.run(id).attempt;
-        if self.options.report_every.is_some() {
+        let reports = match self.overheads(id) {
+            Some(overheads) => overheads.reports.is_some(),
+            None => self.options.report_every.is_some(),
+        };
+        if reports {
             self.advance(id);
             self.tell_progress(id, attempt);
         }
@@ -266,7 +291,8 @@ impl SimBackend {
         let per_s = self.physics.iterations_per_s(&self.cluster, job, truth, &run.held, crowd);
         run.per_s = per_s;
         run.forecast += 1;
-        let (left, attempt, forecast) = (truth.iterations - run.iterations, run.attempt, run.forecast);
+        let (left, attempt, forecast) =
+            (truth.iterations - run.iterations + run.warm_up, run.attempt, run.forecast);
         if per_s > 0.0 {
             let at = self.now + Span::from_secs_f64((left / per_s).max(0.0));
             self.expect(at, Coming::Finished(id, attempt, forecast));
@@ -328,7 +354,11 @@ impl SimBackend {
         let (job, truth) = &self.workload.jobs[id.index()];
         self.occupancy.enter(id, allocation, &job.shape);
         // The first start is part of the job's own time; only going on costs something.
-        let load = if attempt > Attempt(1) { truth.move_cost.load } else { Span::ZERO };
+        let load = match &truth.overheads {
+            Some(overheads) => overheads.launch,
+            None if attempt > Attempt(1) => truth.move_cost.load,
+            None => Span::ZERO,
+        };
         self.jobs[id.index()].run = Some(Running::new(attempt, allocation.clone(), self.now, iterations));
         self.running.insert(id);
         if load == Span::ZERO {
@@ -355,13 +385,18 @@ impl SimBackend {
             return;
         }
         self.advance(id);
-        let cost = self.workload.jobs[id.index()].1.move_cost;
+        let truth = &self.workload.jobs[id.index()].1;
+        let (cost, most) = (truth.move_cost, truth.iterations);
+        let still = truth.overheads.as_ref().map(|overheads| overheads.until_stopped);
         let run = self.run(id);
+        if let Some(still) = still.filter(|_| run.is_training() && run.warm_up == 0.0) {
+            run.iterations = (run.iterations + still).min(most);
+        }
         run.halt(cost.loses_when_stopped && how == How::Save);
         if how == How::Finish {
             self.jobs[id.index()].is_over = true;
         }
-        let save = if how == How::Save { cost.save } else { Span::ZERO };
+        let save = if how == How::Save || still.is_some() { cost.save } else { Span::ZERO };
         if save == Span::ZERO {
             self.happen(Coming::Saved(id, attempt));
         } else {
@@ -375,14 +410,28 @@ impl SimBackend {
         if !trains || self.down(allocation).is_some() {
             return;
         }
-        self.advance(id);
         let before = self.run(id).held.clone();
+        let real = self.overheads(id).map(|real| (real.stays(&before, allocation), real.resize));
+        if real.is_some_and(|(stays, _)| !stays) {
+            self.stop(id, attempt, How::Save);
+            return;
+        }
+        self.advance(id);
         let shape = self.workload.jobs[id.index()].0.shape.clone();
         self.occupancy.leave(id, &before, &shape);
         self.occupancy.enter(id, allocation, &shape);
-        self.run(id).pause(allocation.clone());
+        let load = match real {
+            Some((_, reported_after)) => {
+                self.run(id).held = allocation.clone();
+                self.retime(id);
+                reported_after
+            }
+            None => {
+                self.run(id).pause(allocation.clone());
+                self.workload.jobs[id.index()].1.move_cost.load
+            }
+        };
         self.retime_neighbours(id, &before);
-        let load = self.workload.jobs[id.index()].1.move_cost.load;
         if load == Span::ZERO {
             self.moved(id);
         } else {

@@ -26,6 +26,8 @@ pub(crate) struct Running {
     /// When training began; checkpoints are counted from here.
     began: Option<Time>,
     pub(crate) saved: f64,
+    /// Work that is left before the first new iteration, in iterations.
+    pub(crate) warm_up: f64,
     pub(crate) is_stopping: bool,
     is_paused: bool,
     /// The iterations at the latest report; `None` before the first.
@@ -44,6 +46,7 @@ impl Running {
             as_of: now,
             began: None,
             saved: iterations,
+            warm_up: 0.0,
             is_stopping: false,
             is_paused: false,
             reported: (iterations > 0.0).then_some(iterations),
@@ -70,11 +73,15 @@ impl Running {
             let every = every.0.max(1);
             let last = began + Span(now.since(began).0 / every * every);
             if last > self.as_of {
-                let at_checkpoint = self.iterations + self.per_s * last.since(self.as_of).as_secs_f64();
+                let work = self.per_s * last.since(self.as_of).as_secs_f64();
+                let at_checkpoint = self.iterations + (work - self.warm_up).max(0.0);
                 self.saved = self.saved.max(at_checkpoint);
             }
         }
-        self.iterations += self.per_s * passed;
+        let (mut work, before) = (self.per_s * passed, self.warm_up);
+        self.warm_up = (before - work).max(0.0);
+        work -= before - self.warm_up;
+        self.iterations += work;
         self.as_of = now;
     }
 

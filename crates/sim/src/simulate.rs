@@ -71,6 +71,7 @@ pub fn natural_horizon(workload: &Workload, cluster: &Cluster) -> Time {
                 function.iterations_per_s(workers, workers)
             }
             Speed::Table { table, row } => table.slowest_per_s(*row).unwrap_or(1.0),
+            Speed::Measured(speeds) => speeds.slowest_per_s().unwrap_or(1.0),
         };
         let duration_s = truth.iterations / per_s.max(1e-9);
         work_gpu_s += duration_s * (job.shape.minimum().gpu_milli as f64 / GPU as f64).max(1.0);

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use trainyard_sched::control::Outcome;
-use trainyard_sched::model::{MoveCost, Span, SpeedFunction};
+use trainyard_sched::model::{Allocation, Attempt, MoveCost, Span, SpeedFunction};
 
 use crate::loss::TrueLoss;
-use crate::physics::ThroughputTable;
+use crate::physics::{MeasuredSpeeds, ThroughputTable};
 
 /// The truth about one job.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,6 +24,36 @@ pub struct Truth {
     pub loss: Option<TrueLoss>,
     /// How it ends.
     pub ending: Ending,
+    /// What its program does beside training, where that was measured; else `move_cost` says all.
+    pub overheads: Option<Overheads>,
+}
+
+/// What the program of a job does beside training, as measured of a real one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Overheads {
+    /// From an order to start until the program is there. From then on it may be resized and stopped.
+    pub launch: Span,
+    /// Work before the first new iteration of the first start, in iterations.
+    pub warm_up: f64,
+    /// The same of later starts, which read a state.
+    pub warm_up_again: f64,
+    /// From an order to hold something else until that is reported; it goes at its new speed at once.
+    pub resize: Span,
+    /// Whether it is resized while it runs, if it stays on as many nodes; else it is stopped and started anew.
+    pub resizes_in_place: bool,
+    /// Iterations that it still does once it was told to stop.
+    pub until_stopped: f64,
+    /// When it reports; `None` means never.
+    pub reports: Option<Reporting>,
+}
+
+/// When a program reports.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Reporting {
+    /// After so many iterations each time.
+    pub every_iterations: f64,
+    /// But not sooner than this after the report before.
+    pub at_least: Span,
 }
 
 /// How fast a job goes on a given allocation.
@@ -45,6 +75,44 @@ pub enum Speed {
         /// The row: a model with its batch size.
         row: u32,
     },
+    /// As measured of this very job, by size and place.
+    Measured(Arc<MeasuredSpeeds>),
+}
+
+impl Overheads {
+    /// The work before the first new iteration of a start.
+    pub(crate) fn warm_up_of(&self, attempt: Attempt) -> f64 {
+        if attempt > Attempt(1) { self.warm_up_again } else { self.warm_up }
+    }
+
+    /// Whether the program goes on as it gets something else to hold.
+    pub(crate) fn stays(&self, before: &Allocation, after: &Allocation) -> bool {
+        self.resizes_in_place && before.placements().len() == after.placements().len()
+    }
+}
+
+impl Reporting {
+    /// What is missing of a whole iteration by rounding alone.
+    const ROUNDING: f64 = 1e-5;
+
+    /// Iterations that are done.
+    pub(crate) fn whole(iterations: f64) -> f64 {
+        (iterations + Self::ROUNDING).floor()
+    }
+
+    /// How long it is until the next report, at this speed; `None` without any.
+    pub(crate) fn next(&self, iterations: f64, warm_up: f64, per_s: f64) -> Option<Span> {
+        let every = self.every_iterations.max(1.0);
+        let next = (((iterations + Self::ROUNDING) / every).floor() + 1.0) * every;
+        let left = next - iterations + warm_up;
+        (per_s > 0.0).then(|| Span::from_secs_f64(left / per_s).max(self.at_least))
+    }
+
+    /// Whether it has something to report since it reported last.
+    pub(crate) fn is_due(&self, reported: f64, iterations: f64) -> bool {
+        let steps = |iterations: f64| (Self::whole(iterations) / self.every_iterations.max(1.0)).floor();
+        steps(iterations) > steps(reported)
+    }
 }
 
 /// How a job ends when its iterations are done.
@@ -84,6 +152,7 @@ impl Truth {
             gradient_bytes: 0.0,
             loss: None,
             ending: Ending::Completed,
+            overheads: None,
         }
     }
 

@@ -85,7 +85,7 @@ impl Workload {
     pub fn honest(truth: &Truth) -> Declared {
         let iteration = match &truth.speed {
             Speed::Fixed { iteration, .. } => Some(*iteration),
-            Speed::Function(_) | Speed::Table { .. } => None,
+            Speed::Function(_) | Speed::Table { .. } | Speed::Measured(_) => None,
         };
         Declared { iterations: Some(truth.iterations), iteration, ..Declared::default() }
     }

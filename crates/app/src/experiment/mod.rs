@@ -25,7 +25,7 @@ use crate::failure::Failure;
 pub(crate) use curve::{Caution, CurveAnswer, Fitted, Reach, TargetAnswer, fit_curve, looked_at};
 pub(crate) use folder::{make_folder, write_json, write_text};
 use journal::JournalFile;
-pub(crate) use recording::{Journal, Recording, RecordingError};
+pub(crate) use recording::{Journal, Recording, RecordingError, Sense, sound};
 pub(crate) use replicates::pool;
 use stopwatch::Stopwatch;
 pub(crate) use trial::{Closer, Trial};

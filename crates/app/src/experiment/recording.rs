@@ -100,15 +100,17 @@ impl Recording {
             let (settings, journal) = (settings.policy.name, head.policy);
             return Err(RecordingError::TwoRuns { path: folder.join(RUN_FILE), settings, journal });
         }
-        let sense = Sense { cluster: head.cluster.clone(), arrived: 0 };
+        let sense = Sense::new(head.cluster.clone());
         Ok(Self { settings, head, journal, sense })
     }
 
     /// The next record, if there is one.
     pub(crate) fn record(&mut self) -> Result<Option<Record>, RecordingError> {
         let Some(record) = self.journal.record()? else { return Ok(None) };
-        self.sense.check(&self.journal, &record)?;
-        Ok(Some(record))
+        match self.sense.wrong_in(&record) {
+            Some(what) => Err(self.journal.nonsense(what)),
+            None => Ok(Some(record)),
+        }
     }
 
     /// Does something with the events of the latest record, which may turn out to be impossible.
@@ -188,7 +190,7 @@ impl Journal {
 /// Does something with events. They are believed there, since backends make them; those of a changed journal may
 /// be impossible, and then what is done stops with a panic, which is a finding here and is told in our own words.
 /// The usual hook is away only meanwhile, so that a panic anywhere else is still told by it.
-fn sound<T>(batch: &Batch, act: impl FnOnce() -> T) -> Result<T, String> {
+pub(crate) fn sound<T>(batch: &Batch, act: impl FnOnce() -> T) -> Result<T, String> {
     let usual = panic::take_hook();
     panic::set_hook(Box::new(|_| {}));
     let done = panic::catch_unwind(panic::AssertUnwindSafe(act));
@@ -201,19 +203,20 @@ fn sound<T>(batch: &Batch, act: impl FnOnce() -> T) -> Result<T, String> {
 }
 
 /// Knows what a record may speak of, so that a changed journal leads to a message and not to a panic.
-struct Sense {
+pub(crate) struct Sense {
     cluster: Cluster,
     arrived: usize,
 }
 
 impl Sense {
-    fn check(&mut self, journal: &Journal, record: &Record) -> Result<(), RecordingError> {
-        for event in &record.events {
-            if let Some(what) = self.wrong(event) {
-                return Err(journal.nonsense(what));
-            }
-        }
-        Ok(())
+    /// For the records of a run on these machines, in their order.
+    pub(crate) const fn new(cluster: Cluster) -> Self {
+        Self { cluster, arrived: 0 }
+    }
+
+    /// What of a record cannot be, if anything.
+    pub(crate) fn wrong_in(&mut self, record: &Record) -> Option<String> {
+        record.events.iter().find_map(|event| self.wrong(event))
     }
 
     fn wrong(&mut self, event: &Event) -> Option<String> {

@@ -4,6 +4,7 @@ mod axis;
 mod cluster;
 mod curve;
 mod demo;
+mod fidelity;
 mod figure;
 mod inspection;
 mod report;
@@ -22,6 +23,9 @@ mod words;
 pub(crate) use cluster::cluster_text;
 pub(crate) use curve::{curve_page, curve_text};
 pub(crate) use demo::{DemoAnswer, DemoRow, demo_page, demo_text};
+pub(crate) use fidelity::{
+    Compared, FidelityAnswer, Figures, LeftOut, OtherPolicy, Rests, fidelity_page, fidelity_text,
+};
 pub(crate) use inspection::inspection_text;
 pub(crate) use report::report_page;
 pub(crate) use reproduction::{reproduction_page, reproduction_text};

@@ -1,5 +1,7 @@
 //! A real `trainyard serve` for tests, and a plain way to ask it.
 
+#![allow(dead_code, reason = "what tests share is not all used by each")]
+
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};

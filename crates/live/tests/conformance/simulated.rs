@@ -47,6 +47,7 @@ fn truth(training: &Training) -> Truth {
         iterations: f64::from(training.fails.map_or(training.total, |(_, after)| after)),
         speed: Speed::Fixed { iteration: each, workers: training.workers.0 },
         move_cost: MoveCost { save: SAVE, load: LOAD, checkpoint_every, loses_when_stopped },
+        overheads: None,
         gradient_bytes: 0.0,
         loss: Some(TrueLoss::exact(curve)),
         ending: if training.fails.is_some() { Ending::Failed } else { Ending::Completed },

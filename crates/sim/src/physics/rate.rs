@@ -12,7 +12,7 @@ use trainyard_sched::model::{
 
 use crate::truth::{Speed, Truth};
 
-use super::Locality;
+use super::{Extent, Locality};
 
 /// Constants of the simulated world. The defaults change nothing: every job goes as its trace says.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -90,6 +90,8 @@ impl Physics {
                 f64::from(workers) / (f64::from((*reference).max(1)) * iteration.as_secs_f64())
             }
             Speed::Function(function) => function.iterations_per_s(workers, servers),
+            // All that there is to its speed is in what was measured.
+            Speed::Measured(speeds) => return speeds.iterations_per_s(&Extent::of(cluster, held)),
             Speed::Table { table, row } => {
                 let gpus = (held.gpu_milli() / GPU) as u32;
                 let locality = locality(cluster, held);
@@ -157,7 +159,8 @@ fn split_by_copy(held: &Allocation) -> Vec<Allocation> {
     held.placements().chunk_by(|a, b| a.copy == b.copy).map(|copy| Allocation::new(copy.to_vec())).collect()
 }
 
-fn gpu_types(cluster: &Cluster, held: &Allocation) -> Vec<GpuTypeId> {
+/// The types of the GPUs that an allocation has, ascending.
+pub(super) fn gpu_types(cluster: &Cluster, held: &Allocation) -> Vec<GpuTypeId> {
     let with_gpus = held.placements().iter().filter(|p| p.gpus.devices != 0);
     let mut types: Vec<GpuTypeId> = with_gpus.filter_map(|p| cluster.node(p.node).gpu_type).collect();
     types.sort_unstable();

@@ -175,6 +175,7 @@ impl Catalogue {
             gradient_bytes: 0.0,
             loss: None,
             ending: Ending::Completed,
+            overheads: None,
         };
         Ok(Draft {
             model: job_type,

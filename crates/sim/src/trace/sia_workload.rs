@@ -85,6 +85,7 @@ fn draft<'a>(row: &Row<'a, '_>, durations: &Durations<'_>) -> Result<Draft<'a>, 
         gradient_bytes: 0.0,
         loss: None,
         ending: Ending::Completed,
+        overheads: None,
     };
     let plain = Draft::plain(submitted, Parallelism::gang(replicas), truth);
     Ok(Draft { name: Some(name), model: application, ..plain })

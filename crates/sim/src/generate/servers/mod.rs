@@ -173,6 +173,7 @@ pub fn server_workload(jobs: &[ServerJob], speeds: &[SpeedFunction], name: &str)
             gradient_bytes: 0.0,
             loss: None,
             ending: Ending::Completed,
+            overheads: None,
         };
         (Arc::new(job), truth)
     };

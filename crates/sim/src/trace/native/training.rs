@@ -68,7 +68,7 @@ pub(super) fn iteration(truth: &Truth, workers: u32, least: u32) -> (Span, Span)
         Speed::Fixed { iteration, workers } => {
             (*iteration, iteration.scaled(f64::from(*workers) / f64::from(least)))
         }
-        Speed::Table { .. } => unreachable!("no column names a table"),
+        Speed::Table { .. } | Speed::Measured(_) => unreachable!("no column names measurements"),
     }
 }
 
