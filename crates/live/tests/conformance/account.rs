@@ -292,7 +292,10 @@ impl Record {
                 .or_else(|| self.bad_iterations(*iterations)),
             Event::Stopped { iterations, .. } => {
                 let ordered = self.stopping.is_some() || self.moving.is_some();
-                when(!ordered, "nobody stopped it").or_else(|| self.bad_saved(*iterations))
+                // What it does until it stops is saved.
+                when(!ordered, "nobody stopped it")
+                    .or_else(|| self.bad_saved(*iterations))
+                    .or_else(|| self.bad_iterations(*iterations))
             }
             Event::Lost { iterations, node, .. } => {
                 let blames = node.as_ref().is_none_or(|node| self.down.contains(node));

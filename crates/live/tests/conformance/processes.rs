@@ -56,6 +56,11 @@ fn begin(setting: &Setting, real: bool) -> Box<dyn Stage> {
 }
 
 fn work(training: &Training) -> Work {
+    if training.copied {
+        // What copies have learned is merged from their files, so these are of a program that has such files.
+        let words = ["learn".to_owned(), format!("step={}", training.each_ms)];
+        return Work::new([YARD.to_owned()].into_iter().chain(words).collect());
+    }
     let mut words = vec![YARD.to_owned(), "count".to_owned()];
     words.extend([training.total, training.each_ms, training.save_every].map(|number| number.to_string()));
     words.extend(training.fails.iter().flat_map(|(rank, after)| [rank.to_string(), after.to_string()]));
@@ -73,7 +78,9 @@ impl Processes {
             let environment = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
             let environment = String::from_utf8_lossy(&environment);
             let folder = environment.split('\0').find_map(|entry| entry.strip_prefix(&mark))?;
-            let (job, attempt) = folder.split_once('/')?;
+            // A copy has a folder of its own below that.
+            let mut folders = folder.split('/');
+            let (job, attempt) = (folders.next()?, folders.next()?);
             let seen = environment.split('\0').find_map(|entry| entry.strip_prefix("CUDA_VISIBLE_DEVICES="));
             let seen = seen.unwrap_or_default().split(',').filter_map(|device| device.parse::<u32>().ok());
             let (job, attempt) = (JobId(job.parse().ok()?), Attempt(attempt.parse().ok()?));

@@ -442,6 +442,7 @@ fn nodes_at_odd_times() -> Vec<Scene> {
                 Node(1, NodeState::Down),
                 expect(NodeChanged(1, NodeState::Down)),
                 Resize(0, on([(1, 1)])),
+                either([Progress(0), Stopped(0), Lost(0, 1)]),
                 // The loop would stop it, since it knows of the node.
                 Stop(0, How::Save),
                 Idle(0),
@@ -611,7 +612,7 @@ fn copied() -> Vec<Scene> {
         scene(
             "copies are brought together and go on as one, with what both have done",
             2,
-            vec![Training::of(LONG)],
+            vec![Training::of(LONG).copied()],
             [
                 Start(0, copies([(0, 1), (1, 1)])),
                 expect(Started(0)),
@@ -632,7 +633,7 @@ fn copied() -> Vec<Scene> {
         scene(
             "copies lose a node, and go on from what was brought together",
             2,
-            vec![Training::of(LONG)],
+            vec![Training::of(LONG).copied()],
             [
                 Start(0, copies([(0, 1), (1, 1)])),
                 expect(Started(0)),

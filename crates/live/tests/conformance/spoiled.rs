@@ -37,6 +37,7 @@ pub(crate) enum Fault {
     ClockBack,
     Overslept,
     NodeUnchanged,
+    MovesOntoDown,
     TwoAtOnce,
     StaysThere,
     OtherDevices,
@@ -44,7 +45,7 @@ pub(crate) enum Fault {
 }
 
 /// All of them.
-pub(crate) const FAULTS: [Fault; 29] = [
+pub(crate) const FAULTS: [Fault; 30] = [
     Fault::StartIgnored,
     Fault::StopIgnored,
     Fault::ResizeIgnored,
@@ -70,6 +71,7 @@ pub(crate) const FAULTS: [Fault; 29] = [
     Fault::ClockBack,
     Fault::Overslept,
     Fault::NodeUnchanged,
+    Fault::MovesOntoDown,
     Fault::TwoAtOnce,
     Fault::StaysThere,
     Fault::OtherDevices,
@@ -82,16 +84,20 @@ pub(crate) struct Spoiled {
     fault: Fault,
     latest: BTreeMap<JobId, Attempt>,
     batches: u64,
-    /// Node changes that only seem to happen.
+    /// What only seems to happen.
     pretended: Vec<Event>,
     ghosts: BTreeSet<(JobId, Attempt)>,
+    down: BTreeSet<NodeId>,
+    /// How far jobs are.
+    iterations: BTreeMap<JobId, f64>,
     now: Time,
 }
 
 impl Spoiled {
     pub(crate) fn new(inner: Box<dyn Stage>, fault: Fault) -> Self {
-        let (latest, ghosts) = (BTreeMap::new(), BTreeSet::new());
-        Self { inner, fault, latest, batches: 0, pretended: Vec::new(), ghosts, now: Time::ZERO }
+        let (latest, ghosts, down) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
+        let (iterations, now) = (BTreeMap::new(), Time::ZERO);
+        Self { inner, fault, latest, batches: 0, pretended: Vec::new(), ghosts, down, iterations, now }
     }
 
     fn spoil(&self, event: Event) -> Vec<Event> {
@@ -160,6 +166,11 @@ impl Backend for Spoiled {
             Fault::Overslept if batch.events.is_empty() => batch.at = batch.at + Span::from_secs(100),
             _ => {}
         }
+        for event in &batch.events {
+            if let Event::Progress { job, iterations, .. } = event {
+                self.iterations.insert(*job, *iterations);
+            }
+        }
         let events = std::mem::take(&mut batch.events);
         batch.events = events.into_iter().flat_map(|event| self.spoil(event)).collect();
         Some(batch)
@@ -179,6 +190,13 @@ impl Backend for Spoiled {
             }
             _ => {}
         }
+        if let (Fault::MovesOntoDown, Action::Resize { job, attempt, allocation }) = (self.fault, &action)
+            && allocation.nodes().iter().any(|node| self.down.contains(node))
+        {
+            let (job, attempt, allocation) = (*job, *attempt, allocation.clone());
+            let iterations = self.iterations.get(&job).copied().unwrap_or(0.0);
+            self.pretended.push(Event::Resized { job, attempt, allocation, iterations, speed: 1.0 });
+        }
         if let Action::Start { job, attempt, .. } = &action {
             self.latest.insert(*job, latest.max(*attempt));
         }
@@ -192,6 +210,9 @@ impl Stage for Spoiled {
     }
 
     fn set_node(&mut self, node: NodeId, state: NodeState) {
+        if state == NodeState::Down {
+            self.down.insert(node);
+        }
         if self.fault == Fault::NodeUnchanged {
             self.pretended.push(Event::NodeChanged { node, state });
         } else {

@@ -26,12 +26,22 @@ pub(crate) struct Training {
     pub(crate) gpu_milli: u64,
     /// Which of its processes fails, and after how many iterations. It had saved then.
     pub(crate) fails: Option<(u32, u32)>,
+    /// Whether it may train as several copies of itself.
+    pub(crate) copied: bool,
 }
 
 impl Training {
     /// One worker with a device of its own.
     pub(crate) const fn of(total: u32) -> Self {
-        Self { total, each_ms: 10, save_every: 5, workers: (1, 1), gpu_milli: 1000, fails: None }
+        Self {
+            total,
+            each_ms: 10,
+            save_every: 5,
+            workers: (1, 1),
+            gpu_milli: 1000,
+            fails: None,
+            copied: false,
+        }
     }
 
     /// From so many to so many workers.
@@ -42,6 +52,11 @@ impl Training {
     /// A process of this rank fails after so many iterations.
     pub(crate) const fn failing(self, rank: u32, after: u32) -> Self {
         Self { fails: Some((rank, after)), ..self }
+    }
+
+    /// It may train as several copies of itself.
+    pub(crate) const fn copied(self) -> Self {
+        Self { copied: true, ..self }
     }
 
     /// Each worker needs only a part of a device.
@@ -66,8 +81,11 @@ impl Training {
             submitted: Time::ZERO,
             shape: Parallelism::elastic(WorkerRange { min, max }, worker),
             wanted: Wanted::default(),
-            goals: Goals::default(),
-            declared: Declared::default(),
+            goals: Goals { copies: if self.copied { 2 } else { 1 }, ..Goals::default() },
+            declared: Declared {
+                iterations: self.copied.then_some(f64::from(self.total)),
+                ..Declared::default()
+            },
             move_cost: MoveCost::default(),
         }
     }
