@@ -610,6 +610,7 @@ fn what_a_job_writes_is_shown_and_followed() {
     let body = json!({ "command": ["sh", "-c", "for i in 1 2 3 4 5; do echo line $i; done; sleep 1; echo last"],
         "tenant": "azure", "name": "talks", "cpus": 0.5 });
     let job = daemon.submit(&daemon.admin, &body.to_string());
+    daemon.wait_for(job, &["starting", "running", "ended"]);
     let followed = daemon.client(&["logs", "-f", "talks"]);
     assert_eq!(String::from_utf8_lossy(&followed.stdout), "line 1\nline 2\nline 3\nline 4\nline 5\nlast\n");
     assert_eq!(daemon.wait_for(job, &["ended"])["outcome"], "completed");
