@@ -260,6 +260,10 @@ fn losses_lists_and_steps_are_asked_for_in_part() {
         last.as_array().unwrap().iter().all(|point| json!(all).as_array().unwrap().contains(point)),
         "{last}"
     );
+    let health = daemon.get(&daemon.admin, "/v1/jobs/learns").ok()["loss_health"].clone();
+    assert_eq!(health, "it gets better", "nine losses fall");
+    let told = daemon.client(&["job", "learns"]);
+    assert!(String::from_utf8_lossy(&told.stdout).contains("its loss   it gets better"));
     assert_eq!(losses(&daemon, "?points=2"), json!([last[0], [9.0, 0.1]]), "the first and the latest");
     for query in
         ["/v1/jobs?points=241", "/v1/jobs/learns/losses?points=0", "/v1/nodes?limit=0", "/v1/steps?limit=257"]

@@ -8,7 +8,7 @@
 //! - [`local`]: the executor for one machine: processes, CPU shares, memory limits, GPUs where there are any.
 //! - `bridge`: the loop's backend. It turns requests and facts into events, and hands actions to the executor.
 //! - [`store`]: the durable journal, in SQLite.
-//! - [`board`]: the jobs as people are shown them.
+//! - [`board`]: the jobs as people are shown them, and [`curve`] their losses.
 //! - [`fault`]: where a test may let the daemon die.
 //! - [`guard`]: holds a policy to its time.
 //! - `writer`: writes steps down, and answers whoever waited for that.
@@ -18,6 +18,7 @@
 pub mod board;
 mod bridge;
 pub mod clock;
+pub mod curve;
 pub mod daemon;
 pub mod executor;
 pub mod fault;
