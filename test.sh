@@ -2,7 +2,7 @@
 # Everything that must pass before a change goes in: format, lints, tests, documentation, benchmarks.
 #
 # Works from a clean checkout on Debian 12 with a Rust toolchain. What is missing is installed: a linker, and chromium,
-# node and npm, which look at reports, and python3 from Debian; the components named in rust-toolchain.toml by rustup;
+# node and npm, which look at reports and the live page, and python3 from Debian; the components named in rust-toolchain.toml by rustup;
 # playwright-core, which drives the browser, by npm, pinned by its lock file and without running its scripts; and schemathesis,
 # which asks the daemon what its document allows and does not, by pip, into a folder of its own.
 set -euo pipefail

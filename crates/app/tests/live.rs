@@ -260,6 +260,10 @@ fn losses_lists_and_steps_are_asked_for_in_part() {
         last.as_array().unwrap().iter().all(|point| json!(all).as_array().unwrap().contains(point)),
         "{last}"
     );
+    let health = daemon.get(&daemon.admin, "/v1/jobs/learns").ok()["loss_health"].clone();
+    assert_eq!(health, "it gets better", "nine losses fall");
+    let told = daemon.client(&["job", "learns"]);
+    assert!(String::from_utf8_lossy(&told.stdout).contains("its loss   it gets better"));
     assert_eq!(losses(&daemon, "?points=2"), json!([last[0], [9.0, 0.1]]), "the first and the latest");
     for query in
         ["/v1/jobs?points=241", "/v1/jobs/learns/losses?points=0", "/v1/nodes?limit=0", "/v1/steps?limit=257"]
@@ -610,6 +614,7 @@ fn what_a_job_writes_is_shown_and_followed() {
     let body = json!({ "command": ["sh", "-c", "for i in 1 2 3 4 5; do echo line $i; done; sleep 1; echo last"],
         "tenant": "azure", "name": "talks", "cpus": 0.5 });
     let job = daemon.submit(&daemon.admin, &body.to_string());
+    daemon.wait_for(job, &["starting", "running", "ended"]);
     let followed = daemon.client(&["logs", "-f", "talks"]);
     assert_eq!(String::from_utf8_lossy(&followed.stdout), "line 1\nline 2\nline 3\nline 4\nline 5\nlast\n");
     assert_eq!(daemon.wait_for(job, &["ended"])["outcome"], "completed");

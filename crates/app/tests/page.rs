@@ -109,16 +109,16 @@ fn the_live_page_speaks_tls() {
     assert!(found.is_empty(), "{found:#?}");
 }
 
-/// What is changed in a file of the page, the story that must notice, and the check by which.
+/// What is changed in a file of the page, the story that must notice, and the check by which; any where it is empty.
 const PLANTED: [([&str; 3], &str, &str); 8] = [
     (
         ["make.js", "setText(node, name.length > most", "node.innerHTML = (name.length > most"],
         "hostile",
         "console",
     ),
-    (["client.js", "take(JSON.parse(data));", ""], "follows", "log"),
+    (["client.js", "take(JSON.parse(data));", ""], "follows", ""),
     (["client.js", "history.replaceState(", "void ("], "fragment", "token"),
-    (["client.js", "sessionStorage.setItem(", "localStorage.setItem("], "signs_in", "token"),
+    (["client.js", "return sessionStorage;", "return localStorage;"], "signs_in", "token"),
     (["page.js", "if (this.isBusy || this.timer || document.hidden) return;", ""], "many", "pace"),
     (
         ["client.js", "while (!this.ended) {\n      try", "if (!this.ended) {\n      try"],
@@ -147,6 +147,9 @@ fn faults_planted_in_the_live_page_are_found() {
     let mut daemon = begin(CLUSTER, &[]);
     for (plant, story, check) in PLANTED {
         let found = tell(&browser, &mut daemon, &[story], Some(plant));
-        assert!(found.iter().any(|(by, _)| by == check), "{check} does not notice {plant:?}: {found:#?}");
+        assert!(
+            found.iter().any(|(by, _)| check.is_empty() || by == check),
+            "{check} does not notice {plant:?}: {found:#?}"
+        );
     }
 }

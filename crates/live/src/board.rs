@@ -7,14 +7,13 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use trainyard_sched::control::{Action, Batch, Core, Event, Outcome, Step};
 use trainyard_sched::decide::Verdict;
+use trainyard_sched::estimate::LossHealth;
 use trainyard_sched::model::{Attempt, Better, GpuSet, Job, JobId, NodeId, NodeState, TenantId, Time};
 use trainyard_sched::view::{JobView, Phase};
 
 use crate::clock::Wall;
+use crate::curve::Curve;
 use crate::work::Work;
-
-/// How many points of a loss curve are kept; beyond that every second one is left out.
-pub const MOST_POINTS: usize = 240;
 
 /// One job as it is shown.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -108,56 +107,6 @@ mod maybe_number {
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
         Option::deserialize(from)
-    }
-}
-
-/// A loss curve of bounded size.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Curve {
-    /// Iterations and losses, by ascending iteration.
-    pub points: Vec<(f64, f64)>,
-    /// The latest report, which may have been left out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    latest: Option<(f64, f64)>,
-    /// Every how many reports one is kept.
-    stride: u32,
-    skipped: u32,
-}
-
-impl Curve {
-    fn add(&mut self, iteration: f64, loss: f64) {
-        if !iteration.is_finite() || !loss.is_finite() {
-            return;
-        }
-        // A job that goes on from a checkpoint repeats what was lost.
-        while self.points.last().is_some_and(|(last, _)| *last >= iteration) {
-            self.points.pop();
-        }
-        self.latest = Some((iteration, loss));
-        self.skipped += 1;
-        if self.skipped < self.stride.max(1) {
-            return;
-        }
-        self.skipped = 0;
-        self.points.push((iteration, loss));
-        if self.points.len() > MOST_POINTS {
-            self.stride = self.stride.max(1) * 2;
-            let mut keep = false;
-            self.points.retain(|_| {
-                keep = !keep;
-                keep
-            });
-        }
-    }
-
-    /// At most so many of the points, evenly chosen, the first and the latest among them.
-    pub fn thinned(&self, most: usize) -> Vec<(f64, f64)> {
-        let left_out = self.latest.filter(|latest| self.points.last().is_some_and(|last| last.0 < latest.0));
-        let all: Vec<(f64, f64)> = self.points.iter().copied().chain(left_out).collect();
-        if all.len() <= most || most < 2 {
-            return all[all.len() - all.len().min(most)..].to_vec();
-        }
-        (0..most).map(|i| all[i * (all.len() - 1) / (most - 1)]).collect()
     }
 }
 
@@ -304,6 +253,7 @@ impl Board {
             let sign = if view.job.declared.loss.better == Better::Higher { -1.0 } else { 1.0 };
             card.loss = view.losses.latest().map(|point| sign * point.loss);
             view.losses.points().iter().for_each(|point| card.curve.add(point.iteration, sign * point.loss));
+            card.curve.count(view.losses.ignored());
             self.jobs.insert(view.id(), card);
             self.note_holder(view);
         }
@@ -413,6 +363,11 @@ impl Card {
         }
     }
 
+    /// What stands out in its losses, as far as the points that are kept of them show; nothing before the first report.
+    pub fn loss_health(&self) -> Option<LossHealth> {
+        self.curve.health(&self.asked.declared.loss)
+    }
+
     fn renew(&mut self, view: &JobView, verdict: Verdict, at: Time, name: &dyn Fn(NodeId) -> Arc<str>) {
         self.state = match view.phase {
             Phase::Waiting => Standing::Waiting,
@@ -454,28 +409,5 @@ impl Card {
         (self.workers, self.gpus, self.speed) = (0, 0.0, 0.0);
         self.nodes.clear();
         self.verdict = None;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_thinned_curve_begins_and_ends_where_the_reports_do() {
-        let mut curve = Curve::default();
-        assert_eq!(curve.thinned(5), []);
-        for i in 0..1001 {
-            curve.add(f64::from(i), 1.0 / f64::from(i + 1));
-            for most in [1, 2, 7, 1000] {
-                let thinned = curve.thinned(most);
-                assert!(thinned.len() <= most && thinned.is_sorted_by(|a, b| a.0 < b.0), "{thinned:?}");
-                assert_eq!(thinned.last().unwrap().0, f64::from(i));
-                assert!(most == 1 || thinned[0].0 == 0.0, "{thinned:?}");
-            }
-        }
-        // From a checkpoint on, what came after it is told anew.
-        curve.add(400.0, 0.5);
-        assert_eq!(curve.thinned(3).last(), Some(&(400.0, 0.5)));
     }
 }

@@ -10,7 +10,7 @@
 //! - [`bridge`]: the loop's backend. It turns requests and facts into events, and hands actions to the executor.
 //! - [`store`]: the durable journal, in SQLite.
 //! - [`consolidate`]: one state of those of several copies.
-//! - [`board`]: the jobs as people are shown them.
+//! - [`board`]: the jobs as people are shown them, and [`curve`] their losses.
 //! - [`fault`]: where a test may let the daemon die.
 //! - [`guard`]: holds a policy to its time.
 //! - `writer`: writes steps down, and answers whoever waited for that.
@@ -21,6 +21,7 @@ pub mod board;
 pub mod bridge;
 pub mod clock;
 pub mod consolidate;
+pub mod curve;
 pub mod daemon;
 pub mod executor;
 pub mod fault;

@@ -36,5 +36,7 @@ pub(crate) use table::{Align, best_rows, columns, comparison_table, plain_table,
 pub(crate) use whatif::whatif_text;
 pub(crate) use whatif_page::whatif_page;
 pub(crate) use whatif_sentences::whatif_sentences;
-pub(crate) use why::{Answer, Called, Losses, OTHERS, Outlooked, Said, Stands, WHY_SCHEMA, why_text};
+pub(crate) use why::{
+    Answer, Called, Losses, OTHERS, Outlooked, Said, Stands, WHY_SCHEMA, loss_words, why_text,
+};
 pub(crate) use words::{node_name, short_value};

@@ -274,12 +274,18 @@ fn named_nodes(names: &[String]) -> String {
 
 /// Where its losses go, and what that means for it.
 fn its_loss(losses: &Losses) -> String {
-    let LossHealth { trend, outlier, ignored, restarts } = losses.health;
     let gains = if losses.matters {
         "; next to no gain is expected of it, so it keeps its fewest workers while others gain more"
     } else {
         ""
     };
+    let words = loss_words(&losses.health, gains);
+    format!("{words} ({} at iteration {})", losses.latest, losses.iteration)
+}
+
+/// What stands out in losses, with what it means for those that do not gain.
+pub(crate) fn loss_words(health: &LossHealth, gains: &str) -> String {
+    let LossHealth { trend, outlier, ignored, restarts } = *health;
     let mut words = match trend {
         LossTrend::Unknown => "too few reports to say where it goes".to_owned(),
         LossTrend::Falling => "it gets better".to_owned(),
@@ -302,7 +308,7 @@ fn its_loss(losses: &Losses) -> String {
     if restarts > 0 {
         words += &format!("; it began anew {} times", count(u64::from(restarts)));
     }
-    format!("{words} ({} at iteration {})", losses.latest, losses.iteration)
+    words
 }
 
 fn room_now(waits: &Waits) -> String {

@@ -196,7 +196,8 @@ fn shown(office: &Office, caller: &Caller, job: JobId) -> Result<JobShown, Probl
     let board = office.board();
     let card =
         board.jobs.get(&job).ok_or_else(|| Problem::new(Kind::Internal, "the job is not on the board"))?;
-    Ok(JobShown::of(card, &board, &called(office, &board, caller), now(&board)))
+    let names = called(office, &board, caller);
+    Ok(JobShown::of(card, &board, &names, now(&board)).with_health(card))
 }
 
 /// List jobs, by number or the latest first.

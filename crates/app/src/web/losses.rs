@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{Path, State};
 use serde::{Deserialize, Serialize};
-use trainyard_live::board::MOST_POINTS;
+use trainyard_live::curve::MOST_POINTS;
 use utoipa::{IntoParams, ToSchema};
 
 use super::access::Caller;

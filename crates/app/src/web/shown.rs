@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use super::access::Caller;
 use super::office::Office;
-use crate::render::Called;
+use crate::render::{Called, loss_words};
 
 /// One job.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
@@ -83,6 +83,9 @@ pub(crate) struct JobShown {
     /// What its cluster said of it last, such as an exit code.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(crate) said: Option<String>,
+    /// What stands out in its losses, where one job was asked for: where they go, outliers, reports that were no numbers.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) loss_health: Option<String>,
     /// Points of its loss curve, each an iteration and a loss, where a list was asked for with `points`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(crate) losses: Option<Vec<[f64; 2]>>,
@@ -216,8 +219,14 @@ impl JobShown {
             moves: card.moves,
             failures: card.failures,
             said: card.said.as_ref().map(ToString::to_string),
+            loss_health: None,
             losses: None,
         }
+    }
+
+    /// The same with what stands out in its losses.
+    pub(crate) fn with_health(self, card: &Card) -> Self {
+        Self { loss_health: card.loss_health().map(|health| loss_words(&health, "")), ..self }
     }
 
     /// The same with at most so many points of its loss curve.

@@ -263,6 +263,12 @@ impl Drop for Daemon {
     fn drop(&mut self) {
         if let Some(mut child) = self.child.take() {
             self.end_jobs();
+            // One that leaves by itself takes its control groups along.
+            let _ = Command::new("kill").arg(child.id().to_string()).status();
+            let end = Instant::now() + Duration::from_secs(10);
+            while Instant::now() < end && matches!(child.try_wait(), Ok(None)) {
+                std::thread::sleep(Duration::from_millis(5));
+            }
             let _ = child.kill();
             let _ = child.wait();
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{GPU, GpuTypeId, Links, MAX_GPUS_PER_NODE, NodeId, RackId, Resources};
+use super::{GPU, GpuTypeId, Links, MAX_GPUS_PER_NODE, NodeId, RackId, Resources, UNLIMITED};
 
 /// Everything that jobs can be placed on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -150,9 +150,9 @@ impl Cluster {
         let gpu_type = self.intern_gpu_type(gpu_type);
         let holds = Resources {
             gpu_milli: gpus_per_node * GPU,
-            cpu_milli: super::UNLIMITED,
-            memory_bytes: super::UNLIMITED,
-            network_bytes_per_s: super::UNLIMITED,
+            cpu_milli: UNLIMITED,
+            memory_bytes: UNLIMITED,
+            network_bytes_per_s: UNLIMITED,
         };
         for _ in 0..nodes {
             self.push(RackId(0), Some(gpu_type), holds, None);
@@ -235,8 +235,14 @@ impl Cluster {
 }
 
 impl fmt::Display for Cluster {
-    /// A line such as `3 nodes, 24 GPUs (16 v100, 8 k80)`.
+    /// A line such as `3 nodes, 24 GPUs (16 v100, 8 k80)`, or `2 nodes, 8 CPUs` where there are no GPUs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let cpus_milli = |node: &Node| Some(node.holds.cpu_milli).filter(|milli| *milli != UNLIMITED);
+        if self.gpu_count() == 0
+            && let Some(cpus_milli) = self.nodes.iter().map(cpus_milli).sum::<Option<u64>>()
+        {
+            return write!(f, "{} nodes, {} CPUs", self.nodes.len(), cpus_milli as f64 / 1e3);
+        }
         write!(f, "{} nodes, {} GPUs", self.nodes.len(), self.gpu_count())?;
         let counts: Vec<String> = (0..self.gpu_types.len())
             .map(|i| {

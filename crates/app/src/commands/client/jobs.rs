@@ -125,10 +125,11 @@ pub(crate) fn job_text(job: &JobShown) -> String {
     } else {
         format!("{} to {}", job.workers_min, job.workers_max)
     };
-    line(
-        "asks for",
-        format!("{range} workers, each {} CPUs, {} GPUs, {} bytes", job.cpus, job.gpus, job.memory_bytes),
-    );
+    let each = [(job.gpus, "GPUs"), (job.cpus, "CPUs"), (job.memory_bytes as f64, "bytes")];
+    let each: Vec<String> =
+        each.iter().filter(|(much, _)| *much > 0.0).map(|(much, what)| format!("{much} {what}")).collect();
+    let each = if each.is_empty() { "nothing".to_owned() } else { each.join(", ") };
+    line("asks for", format!("{range} workers, each {each}"));
     if job.workers > 0 {
         line("holds", format!("{} workers on {}", job.workers, job.nodes.join(", ")));
     }
@@ -150,6 +151,9 @@ pub(crate) fn job_text(job: &JobShown) -> String {
         job.iterations, job.saved, job.iterations_per_s
     );
     line("progress", done);
+    if let Some(health) = &job.loss_health {
+        line("its loss", health.clone());
+    }
     let (preempted, moved, failed) = (job.preemptions, job.moves, job.failures);
     line("disturbed", format!("preempted {preempted} times, moved {moved}, lost {failed}"));
     if let Some(said) = &job.said {

@@ -5,6 +5,15 @@ const KEPT = "trainyard-token";
 const SILENCE_MS = 40_000;
 const QUESTION_MS = 35_000;
 
+// Where a browser allows no storage, a token lives as long as the page.
+const storage = (() => {
+  try {
+    return sessionStorage;
+  } catch {
+    return null;
+  }
+})();
+
 // What the daemon refused, with its own words.
 export class Refused extends Error {
   constructor(status, problem) {
@@ -27,15 +36,15 @@ export function takeToken() {
   const given = new URLSearchParams(location.hash.slice(1)).get("token");
   if (location.hash.includes("token=")) history.replaceState(history.state, "", location.pathname + location.search);
   if (given) keepToken(given.trim());
-  return given ? given.trim() : sessionStorage.getItem(KEPT);
+  return given ? given.trim() : storage?.getItem(KEPT);
 }
 
 export function keepToken(token) {
-  sessionStorage.setItem(KEPT, token);
+  storage?.setItem(KEPT, token);
 }
 
 export function forgetToken() {
-  sessionStorage.removeItem(KEPT);
+  storage?.removeItem(KEPT);
 }
 
 async function refusal(response) {

@@ -1,10 +1,12 @@
 // One job: what it is, what it holds, its losses, and why.
 
+import { Away, Refused } from "./client.js";
 import { byId, clock, devices, draw, keep, length, make, number, setAttribute, setName, setText, several, swatch } from "./make.js";
 import { holdsWords, setProgress, tag } from "./lists.js";
 
-// Why is asked at most so often; a forecast is work for the daemon.
+// Why is asked at most so often, and less often where a forecast takes the daemon long.
 const WHY_MS = 10_000;
+const WHY_EASE = 10;
 
 let shown = null;
 
@@ -26,16 +28,17 @@ function frame(id) {
   const words = make("div", "words", because);
   words.tabIndex = 0;
   words.setAttribute("role", "region");
+  make("span", "soft", make("p", "", words)).textContent = "the daemon is asked";
   words.setAttribute("aria-label", "Why the job runs or waits, and when it will start");
   const command = make("p", "command", card);
   make("span", "soft", command).textContent = "runs ";
   make("code", "", command);
-  shown = { id, name, state, progress, caption, figure, facts, words, command, chart: new Chart(figure), whyAt: 0, whyState: "" };
+  shown = { id, name, state, progress, caption, figure, facts, words, command, chart: new Chart(figure), whyDue: 0, whyState: "" };
 }
 
 export function closeJob() {
   shown = null;
-  byId("job-card").hidden = true;
+  byId("job-card").hidden = byId("job-close").hidden = true;
   byId("job-none").hidden = false;
 }
 
@@ -48,6 +51,7 @@ function facts(job) {
     ["holds", job.workers ? `${holdsWords(job)} on ${job.nodes.join(", ")}` : "nothing"],
     ["because", job.because],
     ["loss", job.loss === undefined ? undefined : number(job.loss)],
+    ["how it looks", job.loss_health],
     ["saved", job.saved > 0 ? several(job.saved, "iteration") : undefined],
     ["submitted", clock(job.submitted)],
     ["first started", job.started && clock(job.started)],
@@ -59,13 +63,24 @@ function facts(job) {
   return rest.filter(([, words]) => words);
 }
 
+// Asks why beside everything else, since a forecast may take its time.
 async function askWhy(client, job) {
-  const state = `${job.state} ${job.reason}`;
-  const isDue = performance.now() - shown.whyAt > WHY_MS || shown.whyState !== state;
-  if (!isDue) return;
   const asked = shown;
-  [asked.whyAt, asked.whyState] = [performance.now(), state];
-  const words = await client.ask(`v1/jobs/${job.id}/why`, "text/plain");
+  const state = `${job.state} ${job.reason}`;
+  const began = performance.now();
+  if (asked.isAsking || (began < asked.whyDue && asked.whyState === state)) return;
+  Object.assign(asked, { isAsking: true, whyState: state });
+  let words = "";
+  try {
+    words = await client.ask(`v1/jobs/${job.id}/why`, "text/plain");
+  } catch (error) {
+    if (!(error instanceof Away || error instanceof Refused)) throw error;
+    words = error instanceof Refused ? error.message : "";
+  } finally {
+    const ended = performance.now();
+    Object.assign(asked, { isAsking: false, whyDue: ended + Math.max(WHY_MS, WHY_EASE * (ended - began)) });
+  }
+  if (!words) return;
   const lines = words.trimEnd().split("\n").map((line, i) => ({ i, ...labelled(line) }));
   keep(asked.words, lines, ({ i, label }) => `${i} ${label !== null}`, ({ label }) => {
     const line = make("p");
@@ -89,7 +104,7 @@ export async function showJob(client, id) {
   const [job, losses] = await Promise.all([client.ask(`v1/jobs/${id}`), client.ask(`v1/jobs/${id}/losses`)]);
   if (client.ended) return;
   if (!shown || shown.id !== id) frame(id);
-  byId("job-card").hidden = false;
+  byId("job-card").hidden = byId("job-close").hidden = false;
   byId("job-none").hidden = true;
   setName(shown.name, job.name);
   tag(shown.state, job.outcome || job.state);
@@ -102,7 +117,7 @@ export async function showJob(client, id) {
     return pair;
   }, (pair, [, words]) => setText(pair.lastElementChild, words));
   setText(shown.command.lastElementChild, job.command.join(" ").slice(0, 2000));
-  await askWhy(client, job);
+  askWhy(client, job).catch(reportError);
 }
 
 // Round numbers from `low` to `high`, about so many.

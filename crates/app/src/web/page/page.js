@@ -147,21 +147,16 @@ function glance(summary) {
   lists.ended.tell(jobs.ended);
   lists.nodes.tell(Object.values(nodes).reduce((a, b) => a + b, 0));
   setText(byId("who"), `${summary.role}${summary.tenant ? ` of ${summary.tenant}` : ", all tenants"}`);
+  document.title = `${holding} running, ${jobs.waiting} waiting: Trainyard`;
   setText(byId("version"), `Trainyard ${summary.version}`);
   trouble(summary.stalled && `The journal cannot be written, so nothing is decided: ${summary.stalled}`);
 }
 
-const STATES = {
-  "signed-out": () => "signed out",
-  connecting: () => "connecting",
-  live: () => "live",
-  reconnecting: (seconds) => `reconnecting, next try in ${seconds} s`,
-  refused: () => "refused",
-};
-
-function stand(state, more) {
+// The seconds until the next try are for the eye only.
+function stand(state, seconds) {
   byId("state").dataset.state = state;
-  setText(byId("state"), STATES[state](more));
+  setText(byId("state-word"), state.replace("-", " "));
+  setText(byId("state-more"), state === "reconnecting" ? `, next try in ${seconds} s` : "");
 }
 
 const refusedWords = (own) =>
@@ -185,6 +180,7 @@ function signOut(words) {
     list.afters = [null];
   }
   byId("tiles").replaceChildren();
+  document.title = "Trainyard: live cluster";
   hide("live", "contents", "leave", "who");
   show("sign-in");
   byId("refusal").hidden = !words;
@@ -261,6 +257,7 @@ window.addEventListener("hashchange", () => {
 });
 document.addEventListener("visibilitychange", () => refresher.isDue && refresher.soon());
 for (const list of Object.values(lists)) list.turned = () => refresher.soon();
+byId("job-close").addEventListener("click", () => select(null, true));
 byId("leave").addEventListener("click", () => signOut());
 byId("sign-in").addEventListener("submit", (event) => {
   event.preventDefault();
