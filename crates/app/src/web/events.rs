@@ -159,7 +159,7 @@ impl Reader {
 /// A step in brief, as far as `caller` may see it.
 fn brief(told: &Told, board: &Board, cluster: &Cluster, caller: &Caller) -> StepShown {
     let record = &told.record;
-    let teller = Teller { board, cluster, caller };
+    let teller = Teller { board, cluster, caller, unchanged: record.step.unchanged.as_deref() };
     let mut happened: Vec<Happening> = record.events.iter().filter_map(|event| teller.event(event)).collect();
     happened.extend(record.step.ended.iter().filter_map(|(job, outcome)| {
         Some(Happening { detail: Some(word(outcome)), ..teller.job("ended", *job)? })
@@ -185,6 +185,8 @@ struct Teller<'a> {
     board: &'a Board,
     cluster: &'a Cluster,
     caller: &'a Caller,
+    /// Why a change of the policy was not made, if it was not.
+    unchanged: Option<&'a str>,
 }
 
 impl Teller<'_> {
@@ -214,8 +216,15 @@ impl Teller<'_> {
                 });
             }
             Event::PolicyChanged { policy, .. } => {
-                let detail = Some(policy.clone());
-                return Some(Happening { what: "policy_changed".to_owned(), detail, ..Happening::default() });
+                let (what, detail) = match self.unchanged {
+                    None => ("policy_changed", policy.clone()),
+                    Some(why) => ("policy_refused", format!("{policy}: {why}")),
+                };
+                return Some(Happening {
+                    what: what.to_owned(),
+                    detail: Some(detail),
+                    ..Happening::default()
+                });
             }
             Event::Started { .. } => "started",
             Event::StartFailed { .. } => "start_failed",
