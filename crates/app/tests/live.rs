@@ -514,6 +514,7 @@ fn clients_submit_ask_and_take_back() {
     let never = daemon.client(&["submit", "job.yaml", "--workers", "9", "--name", "never"]);
     assert!(String::from_utf8_lossy(&never.stderr).contains("at most 4 fit when everything is idle"));
     assert!(says(2, &["submit", "job.yaml", "--workers", "two"]).contains("1..8"));
+    assert!(says(2, &["submit", "job.yaml", "--stop", "peek"]).contains("accuracy=0.9"));
     let jobs = says(0, &["jobs"]);
     assert!(jobs.contains("long") && jobs.contains("no_capacity"), "{jobs}");
     assert_eq!(says(0, &["jobs", "--name", "nobody"]).trim(), "no jobs");

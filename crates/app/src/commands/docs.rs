@@ -108,8 +108,7 @@ fn api() -> String {
         is an error.\n\n| key | meaning |\n| --- | --- |\n");
     let job = &document["components"]["schemas"]["JobRequest"]["properties"];
     for (key, property) in job.as_object().unwrap_or(&none) {
-        let meaning = property["description"].as_str().unwrap_or_default();
-        let _ = writeln!(text, "| `{key}` | {meaning} |");
+        let _ = writeln!(text, "| `{key}` | {} |", meaning(property));
     }
     text.push_str("\n## Problems\n\nWhat goes wrong is told as `application/problem+json` (RFC 9457): `type`, `title`, `status`, \
         `detail`, and `try`, which says what to do.\n\n| `type` | status | title | what to try |\n| --- | --- | --- | --- |\n");
@@ -117,6 +116,13 @@ fn api() -> String {
         let _ = writeln!(text, "| `urn:trainyard:problem:{slug}` | {status} | {title} | {remedy} |");
     }
     text
+}
+
+/// What a property means. Of one that may be missing and is of a form of its own, that form's place says so.
+fn meaning(property: &serde_json::Value) -> &str {
+    let choices = ["oneOf", "anyOf", "allOf"].into_iter().find_map(|key| property[key].as_array());
+    let of_choices = || choices.into_iter().flatten().find_map(|choice| choice["description"].as_str());
+    property["description"].as_str().or_else(of_choices).unwrap_or_default()
 }
 
 fn commands() -> String {

@@ -232,8 +232,9 @@ impl Teller<'_> {
     /// A step in brief, as far as the caller may see it.
     fn brief(&self, told: &Told) -> StepShown {
         let record = &told.record;
-        let mut happened: Vec<Happening> =
-            record.events.iter().filter_map(|event| self.event(event)).collect();
+        let unchanged = record.step.unchanged.as_deref();
+        let events = record.events.iter();
+        let mut happened: Vec<Happening> = events.filter_map(|event| self.event(event, unchanged)).collect();
         happened.extend(record.step.ended.iter().filter_map(|(job, outcome)| {
             Some(Happening { detail: Some(word(outcome)), ..self.job("ended", *job)? })
         }));
@@ -267,7 +268,8 @@ impl Teller<'_> {
         })
     }
 
-    fn event(&self, event: &Event) -> Option<Happening> {
+    /// An event; `unchanged` is why a change of the policy was not made, if it was not.
+    fn event(&self, event: &Event, unchanged: Option<&str>) -> Option<Happening> {
         let what = match event {
             Event::Arrived { .. } => "submitted",
             Event::Withdrawn { .. } => "withdrawn",
@@ -282,8 +284,15 @@ impl Teller<'_> {
                 });
             }
             Event::PolicyChanged { policy, .. } => {
-                let detail = Some(policy.clone());
-                return Some(Happening { what: "policy_changed".to_owned(), detail, ..Happening::default() });
+                let (what, detail) = match unchanged {
+                    None => ("policy_changed", policy.clone()),
+                    Some(why) => ("policy_refused", format!("{policy}: {why}")),
+                };
+                return Some(Happening {
+                    what: what.to_owned(),
+                    detail: Some(detail),
+                    ..Happening::default()
+                });
             }
             Event::Started { .. } => "started",
             Event::StartFailed { .. } => "start_failed",

@@ -92,7 +92,7 @@ pub(crate) struct JobRequest {
     /// When it should be done, from now: seconds, or such as "8h".
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) deadline: Option<Length>,
-    /// When it has had enough.
+    /// When it has had enough: `{"iterations": 5000}`, `{"accuracy": 0.9}` or `"peak"`; by default when its program ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) stop: Option<Stop>,
     /// Which way what it reports gets better: `lower` or `higher`.

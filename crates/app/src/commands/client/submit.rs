@@ -46,6 +46,12 @@ pub(crate) struct SubmitArguments {
     /// How many workers: 4, or from 1 to 8 as 1..8 [default: 1].
     #[arg(long, value_name = "N|MIN..MAX")]
     workers: Option<String>,
+    /// How close its workers must be: anywhere, same_rack or same_node [default: anywhere].
+    #[arg(long)]
+    topology: Option<String>,
+    /// Whether it may be stopped or moved once it runs [default: true].
+    #[arg(long, value_name = "true|false")]
+    movable: Option<bool>,
     /// How many processes: per_node or per_worker.
     #[arg(long)]
     launch: Option<String>,
@@ -73,6 +79,18 @@ pub(crate) struct SubmitArguments {
     /// When it should be done, from now, such as 8h.
     #[arg(long, value_name = "TIME")]
     deadline: Option<String>,
+    /// When it has had enough: iterations=N, accuracy=FRACTION, or peak [default: when its program ends].
+    #[arg(long, value_name = "RULE")]
+    stop: Option<String>,
+    /// Which way what it reports gets better: lower or higher [default: lower].
+    #[arg(long)]
+    better: Option<String>,
+    /// How its loss converges: sublinear, linear or non_convex.
+    #[arg(long)]
+    convergence: Option<String>,
+    /// The loss that training is known to reach.
+    #[arg(long, value_name = "LOSS", allow_hyphen_values = true)]
+    target_loss: Option<f64>,
     /// What this request is called; the same request sent again is the same job.
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
@@ -156,6 +174,9 @@ impl SubmitArguments {
         set("tenant", text(&self.tenant));
         set("memory", text(&self.memory));
         set("launch", text(&self.launch));
+        set("topology", text(&self.topology));
+        set("better", text(&self.better));
+        set("convergence", text(&self.convergence));
         set("progress", text(&self.progress));
         set("duration", text(&self.duration));
         set("deadline", text(&self.deadline));
@@ -167,6 +188,9 @@ impl SubmitArguments {
         set("grace_s", self.grace_s.map(Value::from));
         set("retries", self.retries.map(Value::from));
         set("priority", self.priority.map(Value::from));
+        set("target_loss", self.target_loss.map(Value::from));
+        set("movable", self.movable.map(Value::from));
+        set("stop", self.stop.as_deref().map(stop).transpose()?);
         set("workers", self.workers.as_deref().map(workers).transpose()?);
         set("gpu_types", (!self.gpu_types.is_empty()).then(|| self.gpu_types.clone().into()));
         set("command", (!self.command.is_empty()).then(|| self.command.clone().into()));
@@ -199,6 +223,24 @@ fn workers(words: &str) -> Result<Value, Failure> {
     Ok(match words.split_once("..") {
         Some((min, max)) => serde_json::json!({ "min": number(min)?, "max": number(max)? }),
         None => number(words)?.into(),
+    })
+}
+
+/// `iterations=5000`, `accuracy=0.9` or `peak`.
+fn stop(words: &str) -> Result<Value, Failure> {
+    let wrong = || ClientError::Given {
+        given: words.to_owned(),
+        message: "write when it has had enough as iterations=5000, accuracy=0.9 or peak".to_owned(),
+    };
+    Ok(match words.split_once('=') {
+        None if words == "peak" => words.into(),
+        Some((kind @ "iterations", count)) => {
+            serde_json::json!({ kind: count.trim().parse::<u64>().map_err(|_| wrong())? })
+        }
+        Some((kind @ "accuracy", share)) => {
+            serde_json::json!({ kind: share.trim().parse::<f64>().map_err(|_| wrong())? })
+        }
+        _ => return Err(wrong().into()),
     })
 }
 
