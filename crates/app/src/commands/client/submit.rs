@@ -73,6 +73,10 @@ pub(crate) struct SubmitArguments {
     /// When it should be done, from now, such as 8h.
     #[arg(long, value_name = "TIME")]
     deadline: Option<String>,
+    /// As how many copies of itself it may train at the same time, where the policy forks jobs; more than 1 need --iterations
+    /// [default: 1].
+    #[arg(long)]
+    copies: Option<u16>,
     /// What this request is called; the same request sent again is the same job.
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
@@ -167,6 +171,7 @@ impl SubmitArguments {
         set("grace_s", self.grace_s.map(Value::from));
         set("retries", self.retries.map(Value::from));
         set("priority", self.priority.map(Value::from));
+        set("copies", self.copies.map(Value::from));
         set("workers", self.workers.as_deref().map(workers).transpose()?);
         set("gpu_types", (!self.gpu_types.is_empty()).then(|| self.gpu_types.clone().into()));
         set("command", (!self.command.is_empty()).then(|| self.command.clone().into()));
