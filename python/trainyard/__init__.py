@@ -20,6 +20,7 @@ from ._control import Control
 from ._current import (
     checkpointed,
     current,
+    is_merged,
     job,
     on_resize,
     report,
@@ -35,6 +36,7 @@ __all__ = [
     "Session",
     "checkpointed",
     "current",
+    "is_merged",
     "job",
     "on_resize",
     "report",

@@ -28,6 +28,12 @@ class Control:
     """It shall save and exit."""
     grace_s: Optional[float] = None
     """How long it may take to do so."""
+    until: Optional[int] = None
+    """For a copy: up to which iteration it may train for now."""
+    merge: int = 0
+    """For a copy: the merge that it shall save for."""
+    merged: int = 0
+    """For a copy: the merge whose result lies in its folder of checkpoints."""
 
     def has_size_of(self, other: Control) -> bool:
         """Both say the same number of everything."""
@@ -79,6 +85,7 @@ def _parse(text: bytes, known: Control) -> Control:
         raise ValueError("it has no version")
     cpus = _number(said, "cpus", known.cpus)
     grace_s = _number(said, "grace_s", known.grace_s)
+    until = _number(said, "until", None)
     stop = said.get("stop", known.stop)
     if not isinstance(stop, bool):
         raise ValueError("`stop` is neither true nor false")
@@ -89,6 +96,9 @@ def _parse(text: bytes, known: Control) -> Control:
         cpus=None if cpus is None else float(cpus),
         stop=stop,
         grace_s=None if grace_s is None else float(grace_s),
+        until=None if until is None else int(until),
+        merge=int(_number(said, "merge", known.merge) or 0),
+        merged=int(_number(said, "merged", known.merged) or 0),
     )
 
 

@@ -70,6 +70,11 @@ def should_checkpoint() -> bool:
     return current().should_checkpoint()
 
 
+def is_merged() -> bool:
+    """See `Session.is_merged`."""
+    return current().is_merged()
+
+
 def should_stop() -> bool:
     """See `Session.should_stop`."""
     return current().should_stop()

@@ -22,6 +22,9 @@ class Environment:
     token: Optional[str] = None
     rank: int = 0
     world_size: int = 1
+    copy: int = 0
+    copies: int = 1
+    merge_file: Optional[Path] = None
 
     @classmethod
     def read(cls, variables: Mapping[str, str]) -> Environment:
@@ -43,6 +46,9 @@ class Environment:
             token=variables.get("TRAINYARD_TOKEN") or None,
             rank=_whole(variables, "RANK", 0),
             world_size=max(1, _whole(variables, "WORLD_SIZE", 1)),
+            copy=_whole(variables, "TRAINYARD_COPY", 0),
+            copies=max(1, _whole(variables, "TRAINYARD_COPIES", 1)),
+            merge_file=path("TRAINYARD_MERGE_FILE"),
         )
 
 

@@ -11,6 +11,7 @@ from types import FrameType
 from typing import Any, Callable, List, Mapping, Optional, TypeVar, Union
 
 from ._control import Control, ControlFile
+from ._copies import Copies
 from ._encode import encode, number
 from ._environment import Environment
 from ._outlets import Outlet
@@ -41,6 +42,7 @@ class Session:
         self._checkpoint_dir = environment.checkpoint_dir or Path(checkpoint_dir)
         self._checkpointed_at = clock()
         self._process = os.getpid()
+        self._copies = Copies(environment)
 
         self._control = Control(workers=environment.world_size)
         path = environment.control_file
@@ -69,6 +71,7 @@ class Session:
         It raises nothing but what callbacks of `on_resize` raise. On ranks above 0 it says nothing.
         """
         self._say({"iteration": step, "loss": loss, "accuracy": accuracy}, more)
+        self._copies.has_done(step)
         self._poll()
 
     def checkpointed(self, step: Any) -> None:
@@ -77,17 +80,46 @@ class Session:
         if self._was_asked_to_save:
             self._has_saved_at_stop = True
         self._say({"saved": step}, {})
+        if os.getpid() == self._process and self._copies.is_asked(self._control):
+            self._copies.answer(self._control.merge, step)
+
+    def resumed(self, step: Any) -> None:
+        """Says that the script goes on from a state after `step` iterations. Only copies need to say so, as they begin."""
+        self._copies.has_done(step)
+        if os.getpid() == self._process:
+            self._copies.answer(0, step)
 
     # What it asks.
 
     def should_checkpoint(self) -> bool:
-        """Whether it should save now: it was told to stop, or `checkpoint_every_s` have gone by since it last did."""
+        """Whether it should save now: it was told to stop, or `checkpoint_every_s` have gone by since it last did.
+
+        A copy of a job should also save when all copies are to be brought together; and if it may not train on for now, it is
+        kept here until it may.
+        """
         self._asks_to_checkpoint = True
+        while self._may_wait() and self._copies.has_done_its_part(self._control) and not self._is_busy():
+            self._copies.wait()
         if self._is_stopping():
             self._was_asked_to_save = True
             return not self._has_saved_at_stop
+        if self._copies.is_asked(self._control):
+            return True
         every_s = self._checkpoint_every_s
         return every_s is not None and self._clock() - self._checkpointed_at >= every_s
+
+    def is_merged(self) -> bool:
+        """Whether what lies in `checkpoint_dir` is now the state of all copies of the job, which the script should load at once.
+
+        If this copy has saved for that, it waits here until all have. Ask after `should_checkpoint`. Without copies it is never so.
+        """
+        while self._may_wait() and self._copies.is_waiting(self._control):
+            if self._is_stopping():
+                # What it saved is all that it has done.
+                self._was_asked_to_save = self._has_saved_at_stop = True
+                return False
+            self._copies.wait()
+        return self._copies.take(self._control)
 
     def should_stop(self) -> bool:
         """Whether it should exit now.
@@ -119,6 +151,16 @@ class Session:
     def workers(self) -> int:
         """Workers that the job has now."""
         return self._control.workers
+
+    @property
+    def copy(self) -> int:
+        """Which of several copies of the job this is, from 0. It is worth being part of the seed of what the script draws."""
+        return self._environment.copy
+
+    @property
+    def copies(self) -> int:
+        """How many copies of the job train at the same time."""
+        return self._environment.copies
 
     @property
     def resume_step(self) -> int:
@@ -158,6 +200,17 @@ class Session:
             self._outlet.send(encode(numbers, more))
         except Exception as error:
             warn_once("report", "a report was not sent: %r", error)
+
+    def _may_wait(self) -> bool:
+        """Whether this is the process that the scheduler speaks to. It looks what that says."""
+        if not self._copies.exist or os.getpid() != self._process:
+            return False
+        self._poll()
+        return True
+
+    def _is_busy(self) -> bool:
+        """Whether there is something to do for a copy that may not train."""
+        return self._is_stopping() or self._copies.is_asked(self._control) or self._control.merged > self._copies.taken
 
     def _is_stopping(self) -> bool:
         self._catch()

@@ -29,6 +29,13 @@ pub trait Algorithm: Send {
         None
     }
 
+    /// Makes it one of several copies, which draw otherwise than each other from here on; copy 0 draws as if it were alone. Says
+    /// whether it draws at all: if not, all copies would do the same.
+    fn fork(&mut self, copy: u32) -> bool {
+        let _ = copy;
+        false
+    }
+
     /// All state.
     fn tensors(&self) -> Tensors;
 

@@ -17,6 +17,9 @@ use crate::tensors::Tensors;
 /// The key of the metadata that holds what is not a tensor, as JSON.
 const KEY: &str = "trainyard.train/1";
 
+/// The key that tells the iterations of a state that was made of those of several copies.
+const MERGED: &str = "trainyard.iteration";
+
 /// What a program is: another one cannot go on from its checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
@@ -93,16 +96,21 @@ impl Checkpoint {
 
     /// What is written.
     pub(crate) fn bytes(&self) -> Vec<u8> {
-        let raw: Vec<(&str, &[usize], Vec<u8>)> = self
+        let raw: Vec<(&str, &[usize], Dtype, Vec<u8>)> = self
             .state
             .iter()
             .map(|(name, tensor)| {
-                let bytes = tensor.values.iter().flat_map(|value| value.to_le_bytes()).collect();
-                (name, tensor.shape.as_slice(), bytes)
+                let values = tensor.values.iter();
+                let (dtype, bytes) = if tensor.counts {
+                    (Dtype::U64, values.flat_map(|value| (*value as u64).to_le_bytes()).collect())
+                } else {
+                    (Dtype::F64, values.flat_map(|value| value.to_le_bytes()).collect())
+                };
+                (name, tensor.shape.as_slice(), dtype, bytes)
             })
             .collect();
-        let views = raw.iter().map(|(name, shape, bytes)| {
-            (*name, TensorView::new(Dtype::F64, shape.to_vec(), bytes).expect("shapes fit their values"))
+        let views = raw.iter().map(|(name, shape, dtype, bytes)| {
+            (*name, TensorView::new(*dtype, shape.to_vec(), bytes).expect("shapes fit their values"))
         });
         let head = Head { identity: self.identity.clone(), progress: self.progress };
         let head = serde_json::to_string(&head).expect("it has no keys but strings");
@@ -129,10 +137,20 @@ impl Checkpoint {
         let head = metadata.metadata().as_ref().and_then(|metadata| metadata.get(KEY));
         let head =
             head.ok_or_else(|| format!("it is no checkpoint of `train-job`: its metadata lack `{KEY}`"))?;
-        let head: Head = serde_json::from_str(head)
+        let mut head: Head = serde_json::from_str(head)
             .map_err(|error| format!("its metadata under `{KEY}` are not understood ({error})"))?;
+        if let Some(merged) = metadata.metadata().as_ref().and_then(|metadata| metadata.get(MERGED)) {
+            // The rest of the progress is that of the copy that did most.
+            head.progress.iteration =
+                merged.parse().map_err(|_| format!("its `{MERGED}` is `{merged}`, which is no number"))?;
+        }
         let mut state = Tensors::default();
         for (name, view) in SafeTensors::deserialize(bytes).map_err(broken)?.tensors() {
+            let first = view.data().first_chunk::<8>().map(|bytes| u64::from_le_bytes(*bytes));
+            if let (Dtype::U64, true, Some(count)) = (view.dtype(), view.shape().is_empty(), first) {
+                state.put_count(&name, count);
+                continue;
+            }
             if view.dtype() != Dtype::F64 {
                 return Err(format!("its tensor `{name}` is not of 64-bit floating-point numbers"));
             }

@@ -145,6 +145,14 @@ pub enum TrainError {
         /// The algorithm.
         algorithm: String,
     },
+    /// Copies of it would be of no use.
+    #[error(
+        "{algorithm} takes all rows in each iteration, so several copies would all do the same; ask for one copy, or take `mlp`"
+    )]
+    NotForked {
+        /// The algorithm.
+        algorithm: String,
+    },
     /// The threads cannot be started.
     #[error("cannot start {threads} threads; try fewer")]
     Threads {

@@ -6,7 +6,7 @@
 //! Whatever is summed over rows is summed over fixed shards and added up along a fixed tree ([`Pool`]), so that losses are the same
 //! byte for byte on any number of threads. What a shard contributes is always apart from what is done with the sum, so that several
 //! processes can share a training: as the ranks of a ring ([`Meeting`]), or as workers and parameter servers that come and go
-//! ([`coordinate`]).
+//! ([`coordinate`]). Or a job is several copies that train side by side and are averaged now and then ([`OneCopy`]).
 
 pub mod algorithms;
 pub mod data;
@@ -14,6 +14,7 @@ pub mod data;
 mod address;
 mod algorithm;
 mod checkpoint;
+mod copy;
 mod descent;
 mod error;
 mod linear;
@@ -30,6 +31,7 @@ mod tensors;
 
 pub use algorithm::{Algorithm, Begin, Entry, Measured};
 pub use checkpoint::{Checkpoint, Identity};
+pub use copy::OneCopy;
 pub use error::TrainError;
 pub use net::Token;
 pub use parameters::{Kind, Parameter, Values};

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::algorithm::{Algorithm, Entry, Measured};
 use crate::checkpoint::{Checkpoint, Identity, Progress};
+use crate::copy::{Copied, OneCopy, Turn};
 use crate::data::Data;
 use crate::error::TrainError;
 use crate::merge::Merge;
@@ -31,6 +32,7 @@ pub struct Training {
     pool: Pool,
     identity: Identity,
     progress: Progress,
+    copied: Option<Copied>,
 }
 
 /// When to stop; whatever comes first.
@@ -70,6 +72,11 @@ pub enum Ended {
 /// What is told while a program runs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Notice {
+    /// The states of all copies were brought together, and this is what it goes on from.
+    Merged {
+        /// The iterations of all of them.
+        iteration: u64,
+    },
     /// From this iteration on there is another number of threads.
     Resized {
         /// The iteration.
@@ -177,7 +184,7 @@ impl Training {
             seed,
             data: data.digest(),
         };
-        Ok(Self { algorithm, data, pool, identity, progress: Progress::default() })
+        Ok(Self { algorithm, data, pool, identity, progress: Progress::default(), copied: None })
     }
 
     /// Goes back to a checkpoint of the same program.
@@ -192,6 +199,15 @@ impl Training {
         let restored = self.algorithm.restore(&checkpoint.state, &self.data, &self.pool);
         restored.map_err(|source| TrainError::State { path: path.to_owned(), source })?;
         self.progress = checkpoint.progress;
+        Ok(())
+    }
+
+    /// Makes it one of several copies, if they would not all do the same.
+    pub fn fork(&mut self, copy: OneCopy) -> Result<(), TrainError> {
+        if !self.algorithm.fork(copy.number) {
+            return Err(TrainError::NotForked { algorithm: self.identity.algorithm.clone() });
+        }
+        self.copied = Some(Copied::new(copy));
         Ok(())
     }
 
@@ -405,7 +421,25 @@ pub(crate) fn run_by(
         engine.collect(training, notice)?;
         training.checkpoint().write(path)
     };
+    let mut copied = training.copied.take().zip(files.checkpoint.as_ref().map(|(path, _)| path.as_path()));
+    if let Some((copied, _)) = copied.as_mut().filter(|_| begun > 0) {
+        copied.answer(0, begun)?;
+    }
     let ended = loop {
+        if let Some((copied, path)) = copied.as_mut() {
+            let mut save = |training: &mut Training| save(engine, training, &mut |_| {});
+            let turn = copied.obey(training, path, &mut save, report)?;
+            if let Turn::Load(_) = turn {
+                saved = training.iteration();
+                notice(Notice::Merged { iteration: saved });
+            }
+            if turn == Turn::Stop || asked.load(Ordering::SeqCst) {
+                break Ended::Asked;
+            }
+            if turn != Turn::Train {
+                continue;
+            }
+        }
         if let Some(ended) = training.ended(stops) {
             break ended;
         }

@@ -9,6 +9,8 @@ pub struct Tensor {
     pub shape: Vec<usize>,
     /// The values.
     pub values: Vec<f64>,
+    /// Whether it is one whole number that counts something; it is written as such.
+    pub counts: bool,
 }
 
 /// Why stored tensors do not fit a program.
@@ -54,7 +56,13 @@ impl Tensors {
     /// Puts a tensor in. The shape must fit the values.
     pub fn put(&mut self, name: &str, shape: &[usize], values: &[f64]) {
         assert_eq!(shape.iter().product::<usize>(), values.len(), "the shape of `{name}` fits its values");
-        let tensor = Tensor { shape: shape.to_vec(), values: values.to_vec() };
+        let tensor = Tensor { shape: shape.to_vec(), values: values.to_vec(), counts: false };
+        self.by_name.insert(name.to_owned(), tensor);
+    }
+
+    /// Puts a number in that counts something. Numbers beyond 2^53 nobody reaches.
+    pub fn put_count(&mut self, name: &str, count: u64) {
+        let tensor = Tensor { shape: Vec::new(), values: vec![count as f64], counts: true };
         self.by_name.insert(name.to_owned(), tensor);
     }
 

@@ -16,6 +16,11 @@ pub(crate) enum ArgumentError {
         "a worker or a server needs --join with the coordinator's HOST:PORT, or the file named by its --address"
     )]
     NobodyToJoin,
+    /// Copies of a program of several processes.
+    #[error(
+        "this process is one of several copies of its job, and copies of train-job are of one process each; leave out --role, or ask for one copy"
+    )]
+    CopiesOfSeveral,
     /// An argument that says nothing to a role.
     #[error("{argument} says nothing to a {role}; give it to a {roles}")]
     NotForRole {

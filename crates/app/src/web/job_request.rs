@@ -23,6 +23,8 @@ use crate::config::span;
 const MOST: f64 = 1e12;
 /// The most workers that a job may ask for.
 const MOST_WORKERS: u32 = 1_000_000;
+/// The most copies that a job may ask for.
+const MOST_COPIES: u16 = 1000;
 
 /// A job that somebody wants to run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
@@ -106,6 +108,10 @@ pub(crate) struct JobRequest {
     /// The loss that training is known to reach.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) target_loss: Option<f64>,
+    /// As how many copies of itself it may train at the same time, where the policy forks jobs; 1 by default. More than 1 need
+    /// `iterations`, which all copies do together; see [the contract](job-contract.md#several-copies).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) copies: Option<u16>,
     /// Whether it may be stopped or moved once it runs; true by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) movable: Option<bool>,
@@ -333,6 +339,14 @@ impl JobRequest {
             }
             Some(Stop::Peak) => StopRule::AtPeak,
         };
+        let copies = self.copies.unwrap_or(usual.copies);
+        if !(1..=MOST_COPIES).contains(&copies) {
+            return Err(Problem::field("copies", format!("write a number from 1 to {MOST_COPIES}")));
+        }
+        if copies > 1 && self.iterations.is_none() && !matches!(stop, StopRule::Iterations(_)) {
+            let wrong = "several copies need `iterations`: how many all of them together are to do";
+            return Err(Problem::field("copies", wrong));
+        }
         let deadline = self.deadline.as_ref().map(|length| length.span("deadline")).transpose()?;
         Ok(Goals {
             stop,
@@ -340,6 +354,7 @@ impl JobRequest {
             weight,
             class: PriorityClass(self.priority.unwrap_or(0)),
             movable: self.movable.unwrap_or(true),
+            copies,
             ..usual
         })
     }

@@ -69,6 +69,8 @@ struct Mlp {
     net: Net,
     rule: Momentum,
     seed: u64,
+    /// Which of several copies it is; each draws orders of its own.
+    copy: u32,
     /// Layer by layer: a row of weights for each unit, then the intercepts.
     weights: Vec<f64>,
     velocity: Vec<f64>,
@@ -118,6 +120,7 @@ fn begin(given: &Values, data: &Data, seed: u64, _: &Pool) -> Result<Box<dyn Alg
             rows: table.rows(),
         },
         seed,
+        copy: 0,
         velocity: vec![0.0; weights.len()],
         weights,
         passes: 0,
@@ -242,7 +245,8 @@ impl Mlp {
     fn shuffle(&mut self, pass: u64) {
         if self.order.as_ref().is_none_or(|(of, _)| *of != pass) {
             let mut order: Vec<u32> = (0..self.rule.rows as u32).collect();
-            order.shuffle(&mut Pcg64::new(u128::from(self.seed), 2 * u128::from(pass) + 1));
+            let seed = u128::from(self.seed) | u128::from(self.copy) << 64;
+            order.shuffle(&mut Pcg64::new(seed, 2 * u128::from(pass) + 1));
             self.order = Some((pass, order));
         }
     }
@@ -270,6 +274,11 @@ impl Algorithm for Mlp {
         Ok(self.net.measured(&sums, table.rows()))
     }
 
+    fn fork(&mut self, copy: u32) -> bool {
+        (self.copy, self.order) = (copy, None);
+        true
+    }
+
     fn served(&mut self) -> Option<&mut dyn Served> {
         Some(self)
     }
@@ -285,7 +294,7 @@ impl Algorithm for Mlp {
             }
             at += (pair[0] + 1) * pair[1];
         }
-        tensors.put("passes", &[], &[self.passes as f64]);
+        tensors.put_count("passes", self.passes);
         tensors
     }
 

@@ -90,7 +90,7 @@ impl Algorithm for Pegasos {
     fn tensors(&self) -> Tensors {
         let mut tensors = Tensors::default();
         tensors.put("weights", &[self.weights.len()], &self.weights);
-        tensors.put("pegasos.steps", &[], &[self.steps as f64]);
+        tensors.put_count("pegasos.steps", self.steps);
         tensors
     }
 

@@ -91,6 +91,10 @@ pub(crate) struct SubmitArguments {
     /// The loss that training is known to reach.
     #[arg(long, value_name = "LOSS", allow_hyphen_values = true)]
     target_loss: Option<f64>,
+    /// As how many copies of itself it may train at the same time, where the policy forks jobs; more than 1 need --iterations
+    /// [default: 1].
+    #[arg(long)]
+    copies: Option<u16>,
     /// What this request is called; the same request sent again is the same job.
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
@@ -191,6 +195,7 @@ impl SubmitArguments {
         set("target_loss", self.target_loss.map(Value::from));
         set("movable", self.movable.map(Value::from));
         set("stop", self.stop.as_deref().map(stop).transpose()?);
+        set("copies", self.copies.map(Value::from));
         set("workers", self.workers.as_deref().map(workers).transpose()?);
         set("gpu_types", (!self.gpu_types.is_empty()).then(|| self.gpu_types.clone().into()));
         set("command", (!self.command.is_empty()).then(|| self.command.clone().into()));

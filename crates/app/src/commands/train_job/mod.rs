@@ -12,13 +12,14 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 use trainyard_train::data::{self, Data, Form, Needs};
 use trainyard_train::{
-    Entry, Files, Notice, Outcome, Report, Stops, TrainError, Training, Values, algorithms, coordinate, run,
-    serve, work,
+    Entry, Files, Notice, OneCopy, Outcome, Report, Stops, TrainError, Training, Values, algorithms,
+    coordinate, run, serve, work,
 };
 
 use self::together::{Part, TogetherArguments};
 
 use super::{Ending, Output, in_form, print, say};
+use crate::config::ArgumentError;
 use crate::failure::Failure;
 
 mod list;
@@ -133,6 +134,12 @@ pub(super) fn perform(given: &TrainJobArguments, output: Output) -> Result<Endin
     if let (true, true, Some(path)) = (first, given.resume, &given.checkpoint) {
         resume(&mut training, path)?;
     }
+    if let Some(copy) = one_of_copies()? {
+        if !matches!(part, Part::Alone) {
+            return Err(ArgumentError::CopiesOfSeveral.into());
+        }
+        training.fork(copy)?;
+    }
     if let Part::Peer(meeting) = &part {
         training.join(meeting)?;
     }
@@ -171,6 +178,22 @@ fn scheduled(mut given: TrainJobArguments) -> TrainJobArguments {
         given.resume = given.checkpoint.is_some();
     }
     given
+}
+
+/// Which of several copies this process is, if the scheduler started it as one.
+fn one_of_copies() -> Result<Option<OneCopy>, TrainError> {
+    let path = |name| std::env::var_os(name).map(PathBuf::from);
+    let Ok(number) = std::env::var("TRAINYARD_COPY") else { return Ok(None) };
+    let odd = |name, value: &str, wanted| TrainError::Environment { name, value: value.to_owned(), wanted };
+    let number = number
+        .parse()
+        .map_err(|_| odd("TRAINYARD_COPY", &number, "the number of a copy is needed, from 0"))?;
+    let control = path("TRAINYARD_CONTROL_FILE").ok_or_else(|| {
+        odd("TRAINYARD_CONTROL_FILE", "", "a copy needs to know where it is told what to do")
+    })?;
+    let answer = path("TRAINYARD_MERGE_FILE")
+        .ok_or_else(|| odd("TRAINYARD_MERGE_FILE", "", "a copy needs to know where to answer"))?;
+    Ok(Some(OneCopy { number, control, answer }))
 }
 
 /// Begins a training; nothing is iterated yet.
@@ -260,6 +283,9 @@ fn words(notice: &Notice) -> String {
             "{}: `{text}` is no number of threads from 1 to 1024, so the number stays; write one number into it",
             path.display()
         ),
+        Notice::Merged { iteration } => {
+            format!("The copies are merged; this one goes on after their {iteration} iterations.")
+        }
         Notice::Saved { iteration } => format!("State is saved after iteration {iteration}."),
         Notice::Listening { address } => format!("Workers and servers may join at {address}."),
         Notice::Joined { who } => format!("{who} has joined."),
