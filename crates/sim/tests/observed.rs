@@ -50,8 +50,8 @@ fn workload(jobs: u32) -> Workload {
             ending: if i % 6 == 5 { Ending::Failed } else { Ending::Completed },
             overheads: Some(Overheads {
                 launch: Span(300_000),
-                warm_up: 5.0,
-                warm_up_again: 8.0,
+                warm_up: 2.0,
+                warm_up_again: 1.0,
                 resize: Span(20_000),
                 resizes_in_place: true,
                 until_stopped: 0.0,
@@ -139,7 +139,7 @@ impl Told {
 
     fn jct_s(&self, job: JobId) -> f64 {
         let row = self.metrics.rows().find(|row| row.id == job).expect("it is there");
-        row.ended.expect("it ended").since(row.submitted).as_secs_f64()
+        row.ended.unwrap_or_else(|| panic!("{job} did not end: {row:?}")).since(row.submitted).as_secs_f64()
     }
 
     fn mean_jct_s(&self, jobs: usize) -> f64 {
