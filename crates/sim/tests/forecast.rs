@@ -202,6 +202,30 @@ fn what_a_running_job_has_already_run_counts() {
 }
 
 #[test]
+fn iterations_that_were_declared_and_a_pace_that_is_seen_make_a_length() {
+    // Earlier ones ran for 100 s. The one that runs does an iteration a second, which its owner could not know.
+    let earlier = (0..40).map(|i| (2_000 * i, 100, 100));
+    let last = [(100_000, 3_000, 3_000), (100_100, 500, 500), (100_500, 500, 500)];
+    let mut workload = whole_cluster_jobs(earlier.chain(last));
+    let ask = |workload: &Workload| ask_at(workload, "fifo", 100_500, 100_100);
+    for (job, _) in &mut workload.jobs {
+        Arc::make_mut(job).declared.iteration = None;
+    }
+    let (answer, start) = ask(&workload);
+    assert_eq!(start, Time::from_secs(103_000));
+    assert!(answer.holds(start), "{answer:?}");
+    assert!(answer.median.is_some_and(|median| median >= Time::from_secs(101_500)), "{answer:?}");
+    for (job, _) in &mut workload.jobs {
+        Arc::make_mut(job).declared.iterations = None;
+    }
+    let (unknown, _) = ask(&workload);
+    assert!(
+        unknown.median < answer.median,
+        "without it all are taken to be like the earlier ones: {unknown:?}"
+    );
+}
+
+#[test]
 fn who_will_come_before_a_start_counts() {
     // Every hour five short jobs come at once and three more half an hour later: they keep the cluster for 3200 s.
     let hours = 24 * 4;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use trainyard_sched::control::{Batch, Event, Head, JOURNAL_VERSION, Log, Outcome, Record, Step, run};
 use trainyard_sched::decide::Abilities;
-use trainyard_sched::metrics::Metrics;
+use trainyard_sched::metrics::{Metrics, percentile};
 use trainyard_sched::model::{
     Cluster, Convergence, Curve, Declared, Goals, Job, JobId, MoveCost, NodeId, NodeState, Parallelism,
     Resources, Seed, Span, SpeedFunction, StopRule, TenantId, Tenants, Time, Topology, Wanted, WorkerRange,
@@ -22,8 +22,8 @@ use trainyard_sim::workload::Workload;
 
 /// By which part the mean completion time may be off. The journal tells of whole iterations only, so some error is left.
 const MEAN: f64 = 0.02;
-/// The same for a single job.
-const SINGLE: f64 = 0.12;
+/// The same for nine in ten jobs.
+const SINGLE: f64 = 0.05;
 
 fn cluster() -> Cluster {
     parse_words("2x4:cpu").expect("words for a cluster")
@@ -50,8 +50,8 @@ fn workload(jobs: u32) -> Workload {
             ending: if i % 6 == 5 { Ending::Failed } else { Ending::Completed },
             overheads: Some(Overheads {
                 launch: Span(300_000),
-                warm_up: 5.0,
-                warm_up_again: 8.0,
+                warm_up: 2.0,
+                warm_up_again: 1.0,
                 resize: Span(20_000),
                 resizes_in_place: true,
                 until_stopped: 0.0,
@@ -139,7 +139,7 @@ impl Told {
 
     fn jct_s(&self, job: JobId) -> f64 {
         let row = self.metrics.rows().find(|row| row.id == job).expect("it is there");
-        row.ended.expect("it ended").since(row.submitted).as_secs_f64()
+        row.ended.unwrap_or_else(|| panic!("{job} did not end: {row:?}")).since(row.submitted).as_secs_f64()
     }
 
     fn mean_jct_s(&self, jobs: usize) -> f64 {
@@ -155,12 +155,14 @@ fn again(policy: &str, seen: &Observed) -> Told {
     told(policy, &seen.workload, options)
 }
 
-/// By which part the mean is off, and by which the job that is off by most.
+/// By which part the mean is off, and by which nine in ten jobs are at most.
 fn errors(real: &Told, again: &Told) -> (f64, f64) {
     let jobs = real.metrics.rows().count();
     let mean = again.mean_jct_s(jobs) / real.mean_jct_s(jobs) - 1.0;
-    let each = (0..jobs as u32).map(JobId).map(|job| (again.jct_s(job) / real.jct_s(job) - 1.0).abs());
-    (mean, each.fold(0.0, f64::max))
+    let of = |job: JobId| (again.jct_s(job) / real.jct_s(job) - 1.0).abs();
+    let mut each: Vec<f64> = (0..jobs as u32).map(|job| of(JobId(job))).collect();
+    each.sort_by(f64::total_cmp);
+    (mean, percentile(&each, 90.0).expect("there are jobs"))
 }
 
 #[test]

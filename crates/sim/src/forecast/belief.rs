@@ -107,6 +107,16 @@ pub(super) fn iteration_s(view: &JobView, now: Time) -> f64 {
     if iterations > 0.0 && executed_s > 0.0 { executed_s / iterations } else { 1.0 }
 }
 
+/// How long a job claims to run that declared iterations alone, at the pace at which it goes or went; `None` before it was
+/// ever seen to go.
+pub(super) fn claim_at_its_pace_s(view: &JobView, now: Time) -> Option<f64> {
+    let declared = &view.job.declared;
+    let count = declared.iterations.filter(|count| *count > 0.0 && declared.iteration.is_none())?;
+    let goes = view.done.speed > 0.0 && view.held.is_some();
+    let went = view.iterations(now) > 0.0 && view.executed(now) > Span::ZERO;
+    (goes || went).then(|| count * iteration_s(view, now))
+}
+
 /// How long a job would have had to run on its smallest gang for what it has done so far.
 pub(super) fn worked_s(view: &JobView, now: Time) -> f64 {
     view.iterations(now) * iteration_s(view, now)
@@ -297,13 +307,19 @@ pub(super) struct Belief {
 
 impl Belief {
     /// How long a job would run in all on its smallest gang, given what it has done so far and which job its burst
-    /// began with. The same question has the same answer.
-    pub(super) fn length_s(&self, job: &Job, burst: Option<JobId>, worked_s: f64) -> f64 {
+    /// began with, and what it claims at its pace if it declares no length. The same question has the same answer.
+    pub(super) fn length_s(
+        &self,
+        job: &Job,
+        burst: Option<JobId>,
+        worked_s: f64,
+        at_its_pace_s: Option<f64>,
+    ) -> f64 {
         let seed = self.seed.numbered(u64::from(job.id.0));
         let common = burst.filter(|_| uniform(seed.branch("alike")) < ALIKE);
         let chance =
             uniform(common.map_or(seed, |first| self.seed.branch("bursts").numbered(u64::from(first.0))));
-        if let Some(declared_s) = declared_s(job) {
+        if let Some(declared_s) = declared_s(job).or(at_its_pace_s) {
             let like = self.ratios.iter().find(|(from_s, _)| declared_s >= *from_s);
             let (_, ratios) = like.expect("the last group begins at zero");
             let usual_s = declared_s * self.common;
@@ -382,7 +398,7 @@ mod tests {
                 lengths: BTreeMap::new(),
                 all_lengths: Survival::default(),
             };
-            (0..200).map(|seed| believed(seed).length_s(&job, None, worked_s)).collect()
+            (0..200).map(|seed| believed(seed).length_s(&job, None, worked_s, None)).collect()
         };
         let fresh = lengths(0.0).into_iter().filter(|length| *length == 500.0).count();
         assert!((60..=140).contains(&fresh), "half of the fresh ones: {fresh}");

@@ -14,7 +14,7 @@ use trainyard_sched::model::{Allocation, Attempt, Job, JobId, Seed, Span, Time};
 use trainyard_sched::view::{JobView, Phase};
 
 use super::arrivals::{Arrivals, Known};
-use super::belief::{Belief, iteration_s};
+use super::belief::{Belief, claim_at_its_pace_s, iteration_s};
 
 /// The cluster from now on, as one future has it.
 pub(super) struct World<'a> {
@@ -36,6 +36,8 @@ struct Life {
     done: f64,
     /// Seconds of one iteration on the smallest gang.
     iteration_s: f64,
+    /// How long it claims to run at its pace, if it declared iterations alone and was seen to go.
+    at_its_pace_s: Option<f64>,
     run: Option<Run>,
     /// Counts the stages, so that what was expected of an earlier one is void.
     serial: u32,
@@ -123,6 +125,7 @@ impl<'a> World<'a> {
             job: Arc::clone(&view.job),
             done: view.iterations(now),
             iteration_s: iteration_s(view, now),
+            at_its_pace_s: claim_at_its_pace_s(view, now),
             run: stage.map(run),
             serial: 0,
         };
@@ -144,7 +147,8 @@ impl<'a> World<'a> {
     fn expect_end(&mut self, id: JobId) {
         let life = &self.lives[&id];
         let worked_s = life.done * life.iteration_s;
-        let length_s = self.belief.length_s(&life.job, self.known.burst_of(id), worked_s);
+        let burst = self.known.burst_of(id);
+        let length_s = self.belief.length_s(&life.job, burst, worked_s, life.at_its_pace_s);
         let left = (length_s / life.iteration_s.max(1e-9) - life.done).max(0.0);
         self.expect(id, Span::from_secs_f64(left / life.speed()));
     }
@@ -244,7 +248,14 @@ impl Backend for World<'_> {
             while self.arrivals.next_at().is_some_and(|at| at <= self.now) {
                 let Some(job) = self.arrivals.next() else { break };
                 let iteration_s = job.declared.iteration.map_or(1.0, Span::as_secs_f64);
-                let life = Life { job: Arc::clone(&job), done: 0.0, iteration_s, run: None, serial: 0 };
+                let life = Life {
+                    job: Arc::clone(&job),
+                    done: 0.0,
+                    iteration_s,
+                    at_its_pace_s: None,
+                    run: None,
+                    serial: 0,
+                };
                 self.lives.insert(job.id, life);
                 self.ready.push(Event::Arrived { job });
             }
