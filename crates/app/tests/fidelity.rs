@@ -5,7 +5,6 @@
 //! within [`SINGLE`]. They keep to their pace by the clock, so that a busy machine changes little; that the figures are
 //! sensitive to faults is shown without any machine in `sim/tests/observed.rs`.
 
-#[expect(dead_code, reason = "other tests ask a daemon for more")]
 mod daemon;
 
 use std::path::Path;

@@ -1,7 +1,6 @@
 //! Policies that are switched while a daemon is at work: each decides from then on, a bad one changes nothing, and the log
 //! of steps says what was switched and what was refused. And what an owner says a job is for reaches the policies.
 
-#[expect(dead_code, reason = "what tests share is not all used by each")]
 mod daemon;
 
 use daemon::{Daemon, until};
