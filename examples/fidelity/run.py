@@ -105,17 +105,24 @@ class Daemon:
             time.sleep(0.02)
         raise SystemExit(f"the daemon does not write {path}")
 
-    def ask(self, path, body=None):
-        request = urllib.request.Request(self.url + path, headers={"Authorization": "Bearer " + self.token})
+    def ask(self, path, body=None, method=None):
+        headers = {"Authorization": "Bearer " + self.token}
+        request = urllib.request.Request(self.url + path, headers=headers, method=method)
         if body is not None:
             request.data, request.headers["Content-type"] = json.dumps(body).encode(), "application/json"
         with urllib.request.urlopen(request, timeout=30) as answer:
             return json.load(answer)
 
     def active(self):
-        return len(self.ask("/v1/jobs?state=active&limit=1000")["jobs"])
+        return [job["id"] for job in self.ask("/v1/jobs?state=active&limit=1000")["jobs"]]
 
     def leave(self):
+        # What was cut off does not run on.
+        for job in self.active():
+            self.ask(f"/v1/jobs/{job}", method="DELETE")
+        end = time.monotonic() + 40
+        while self.active() and time.monotonic() < end:
+            time.sleep(0.1)
         self.process.send_signal(signal.SIGTERM)
         self.process.wait()
 
@@ -127,7 +134,7 @@ def run(given, policy, jobs, folder):
         for at, job in jobs:
             time.sleep(max(0.0, at - (time.monotonic() - begun)))
             daemon.ask("/v1/jobs", job)
-        while daemon.active() > 0 and time.monotonic() - begun < PATIENCE_S:
+        while daemon.active() and time.monotonic() - begun < PATIENCE_S:
             time.sleep(0.2)
     finally:
         daemon.leave()
