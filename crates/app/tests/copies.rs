@@ -43,7 +43,8 @@ fn train(name: &str, shares: &[&str], every: f64) -> (Card, Checkpoint, u64) {
     let daemon = Daemon::begin(settings, executor, Box::new(|_| {})).expect("it begins");
     let handle = daemon.handle();
     let (goal, data) = (GOAL.to_string(), format!("blobs,{}", DATA.join(",")));
-    let learn = ["train-job", "mlp", "--set", "step=0.1,hidden=16", "--generate", &data, "--iterations", &goal];
+    let learn =
+        ["train-job", "mlp", "--set", "step=0.1,hidden=16", "--generate", &data, "--iterations", &goal];
     let command = std::iter::once(exe.display().to_string()).chain(learn.map(str::to_owned));
     let work = Work { grace_s: 60, ..Work::new(command.collect()) };
     scripted::want(folder.path(), shares[0]);
@@ -74,7 +75,8 @@ fn loss(table: &Table, state: &Checkpoint) -> f64 {
     let of = |name: &str| state.state.get(name).expect("it is there").values.clone();
     let layer = |weights: &[f64], intercepts: &[f64], input: &[f64]| -> Vec<f64> {
         let rows = weights.chunks_exact(input.len()).zip(intercepts);
-        rows.map(|(row, intercept)| row.iter().zip(input).map(|(a, b)| a * b).sum::<f64>() + intercept).collect()
+        rows.map(|(row, intercept)| row.iter().zip(input).map(|(a, b)| a * b).sum::<f64>() + intercept)
+            .collect()
     };
     let classes = table.classes(1000).expect("there are classes");
     let (w1, b1) = (of("layer1.weight"), of("layer1.intercept"));
@@ -112,6 +114,9 @@ fn three_unequal_copies_learn_as_much_as_one_in_as_many_iterations() {
         several.executed_s,
         100.0 * (together / alone - 1.0)
     );
-    assert!((alone - one.loss.expect("it was reported")).abs() < 1e-9, "the loss is reckoned as it was there");
+    assert!(
+        (alone - one.loss.expect("it was reported")).abs() < 1e-9,
+        "the loss is reckoned as it was there"
+    );
     assert!(together <= WORSE * alone, "{together} is worse than {alone} by more than 2 %");
 }
