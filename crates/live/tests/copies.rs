@@ -249,3 +249,29 @@ fn copies_that_begin_with_nothing_begin_with_the_same() {
     [&first, &second].into_iter().for_each(|folder| same(&state(folder, "loaded-1"), &begun[0]));
     same(&job(&yard).merged(), &begun[0]);
 }
+
+#[test]
+fn a_script_with_the_hook_for_python_may_be_forked() {
+    let python = std::process::Command::new("python3").arg("--version").output();
+    if !python.is_ok_and(|output| output.status.success()) {
+        println!("skipped: the example needs python3, which is not installed");
+        return;
+    }
+    let yard = Yard::begin_with("scripted", "3x2:cpu", decides);
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/jobs/copies.py");
+    let work = common::command(&["python3", "-B", script, "--steps=1000", "--seconds-a-step=0.01"]);
+    yard.handle().submit(place::forked(place::elastic(1, 2), work, 200.0)).expect("it is taken");
+    want(yard.path(), "0:0:1 1:1:1");
+    reaches(&yard, 60.0);
+    want(yard.path(), "0:0:2 1:1:2");
+    yard.until(|board| board.jobs[&JOB].workers == 4);
+    let card = yard.ends(JOB);
+    assert_eq!((card.outcome, card.iterations, card.attempt), (Some(Outcome::Completed), 200.0, 1));
+    for copy in 0..2 {
+        let output = yard.output_of(JOB, 1, copy);
+        assert!(output.matches("merged: goes on after step ").count() >= 2, "{output}");
+        assert!(output.contains("stops after step ") && !output.contains("Traceback"), "{output}");
+    }
+    let (ledger, iterations) = job(&yard).ledger(1);
+    assert!(ledger >= 3 && iterations == 200.0, "{ledger} merges, {iterations} iterations");
+}

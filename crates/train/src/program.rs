@@ -429,7 +429,7 @@ pub(crate) fn run_by(
         if let Some((copied, path)) = copied.as_mut() {
             let mut save = |training: &mut Training| save(engine, training, &mut |_| {});
             let turn = copied.obey(training, path, &mut save, report)?;
-            if let Turn::Load(_) = turn {
+            if matches!(turn, Turn::Load(_)) {
                 saved = training.iteration();
                 notice(Notice::Merged { iteration: saved });
             }
@@ -469,22 +469,32 @@ pub(crate) fn run_by(
         notice(Notice::Saved { iteration: training.iteration() });
         report.saved(training.iteration())?;
     }
-    let (threads, loss) = (training.pool.threads(), training.progress.loss);
-    let (iteration, workers, servers) = (training.iteration(), None, None);
-    let mut last = Line { iteration, loss: 0.0, accuracy, seconds, threads, workers, servers };
+    Ok(outcome(engine, training, begun, ended, (seconds, accuracy)))
+}
+
+/// What a program came to that began after so many iterations.
+fn outcome(
+    engine: &dyn Engine,
+    training: &Training,
+    begun: u64,
+    ended: Ended,
+    (seconds, accuracy): (f64, Option<f64>),
+) -> Outcome {
+    let (threads, iteration) = (training.pool.threads(), training.iteration());
+    let mut last = Line { iteration, loss: 0.0, accuracy, seconds, threads, workers: None, servers: None };
     engine.sign(training, &mut last);
-    Ok(Outcome {
+    Outcome {
         identity: training.identity.clone(),
         ended,
         iterations: iteration,
         iterations_here: iteration - begun,
         first_loss: training.progress.first,
-        loss,
+        loss: training.progress.loss,
         accuracy,
         seconds,
         threads,
         workers: last.workers,
         servers: last.servers,
         scaled: Vec::new(),
-    })
+    }
 }

@@ -108,8 +108,7 @@ pub(crate) struct JobRequest {
     /// The loss that training is known to reach.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) target_loss: Option<f64>,
-    /// As how many copies of itself it may train at the same time, where the policy forks jobs; 1 by default. More than 1 need
-    /// `iterations`, which all copies do together; see [the contract](job-contract.md#several-copies).
+    /// As how many copies of itself it may train at a time, if the policy forks jobs; more than 1, the default, need `iterations`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) copies: Option<u16>,
     /// Whether it may be stopped or moved once it runs; true by default.

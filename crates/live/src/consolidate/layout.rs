@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use safetensors::tensor::{Metadata, TensorInfo};
 
-use super::{ConsolidateError, OURS};
+use super::ConsolidateError;
 
 /// The largest header that the format allows.
 const MOST_HEADER: u64 = 100_000_000;
@@ -101,9 +101,7 @@ impl Layout {
 
     /// The beginning of a file with the same tensors.
     pub(super) fn header(&self, told: &BTreeMap<String, String>) -> Vec<u8> {
-        let own = self.head.metadata().iter().flatten().filter(|(name, _)| !name.starts_with(OURS));
-        let mut all: HashMap<String, String> =
-            own.map(|(name, value)| (name.clone(), value.clone())).collect();
+        let mut all: HashMap<String, String> = self.head.metadata().clone().unwrap_or_default();
         all.extend(told.clone());
         let head = Metadata::new((!all.is_empty()).then_some(all), self.tensors())
             .expect("these tensors were read from a file");

@@ -12,8 +12,7 @@
 //!   that went back. Those of the copy that did most are taken, and which they were is told.
 //! - Floating-point numbers of 8 bits and less are codes of something larger; copies that differ in them cannot be merged.
 //!
-//! Metadata that are equal stay, and those that differ are taken from the copy that did most; names that begin with
-//! `trainyard.` are given by whoever merges.
+//! Metadata are those of the copy that did most, with what whoever merges has to say in place of what stood there.
 
 mod layout;
 mod values;
@@ -31,8 +30,6 @@ use values::{Integer, Kind};
 
 /// So many bytes of each file are looked at at a time.
 const CHUNK: usize = 1 << 18;
-/// Names of metadata that begin so are for whoever merges to give.
-const OURS: &str = "trainyard.";
 
 /// The state of a copy.
 #[derive(Clone, Debug, PartialEq)]

@@ -24,8 +24,8 @@ use trainyard_sched::model::{Allocation, Cluster, LossPoint, NodeId, StopRule};
 use self::files::{Ledger, MergeError, Order, Source};
 use self::one::{End, OneCopy};
 use self::quota::Share;
-use super::Options;
 use super::attempt::{Folder, Running};
+use super::{Options, devices};
 use crate::consolidate::Merged;
 use crate::executor::{Held, Reporter};
 use crate::work::Launch;
@@ -255,7 +255,9 @@ impl Forked {
             && parts.iter().zip(&self.copies).all(|((id, part), copy)| {
                 let placements = |held: &Allocation| held.placements().len();
                 *id == copy.id && placements(part) == placements(&copy.gang.held.allocation)
-            });
+            })
+            // As with one copy, a program keeps the real devices that it began with.
+            && (options.cpus_per_gpu.is_some() || devices(&self.held.allocation) == devices(allocation));
         if !may {
             self.stop();
             return;
