@@ -89,9 +89,9 @@ impl Layout {
                 let words = |info: &TensorInfo| format!("{} of shape {:?}", info.dtype, info.shape);
                 return Err(ConsolidateError::Differs {
                     path: self.path.clone(),
-                    found: words(&info),
+                    found: words(&info).into(),
                     other: other.path.clone(),
-                    wanted: words(wanted),
+                    wanted: words(wanted).into(),
                     name,
                 });
             }

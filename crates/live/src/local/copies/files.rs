@@ -66,7 +66,7 @@ pub(super) struct Order {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum MergeError {
     #[error(transparent)]
-    Consolidate(#[from] Box<ConsolidateError>),
+    Consolidate(#[from] ConsolidateError),
     #[error("{}: {source}", .path.display())]
     File { path: PathBuf, source: io::Error },
     #[error(
@@ -88,11 +88,7 @@ impl MergeError {
 
     /// Whether it may go better another time, as when the disk was full.
     pub(super) const fn may_pass(&self) -> bool {
-        match self {
-            Self::File { .. } => true,
-            Self::Consolidate(error) => matches!(**error, ConsolidateError::File { .. }),
-            _ => false,
-        }
+        matches!(self, Self::File { .. } | Self::Consolidate(ConsolidateError::File { .. }))
     }
 }
 
@@ -149,8 +145,7 @@ impl Order {
         for name in &names {
             let parts: Vec<Part> =
                 parts.iter().map(|part| Part { path: part.path.join(name), ..*part }).collect();
-            let merged = consolidate(&parts, Some(&self.job.join(name)), &told, &staging.join(name));
-            let merged = merged.map_err(Box::new)?;
+            let merged = consolidate(&parts, Some(&self.job.join(name)), &told, &staging.join(name))?;
             all.averaged += merged.averaged;
             all.counted += merged.counted;
             all.taken.extend(merged.taken);
