@@ -90,11 +90,11 @@ pub enum ConsolidateError {
         /// The tensor.
         name: String,
         /// What it is there.
-        found: String,
+        found: Box<str>,
         /// The other file.
         other: PathBuf,
         /// What it is there.
-        wanted: String,
+        wanted: Box<str>,
     },
     /// A tensor differs and has no mean.
     #[error("{}: tensor `{name}` differs from copy to copy and is of {dtype}, which has no mean; save it as F32 or BF16", .path.display())]
