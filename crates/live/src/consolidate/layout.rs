@@ -86,7 +86,7 @@ impl Layout {
         for (name, info) in self.tensors() {
             let wanted = other.info(&name).expect("it was looked for");
             if (info.dtype, &info.shape) != (wanted.dtype, &wanted.shape) {
-                let words = |info: &TensorInfo| format!("{} of shape {:?}", info.dtype, info.shape);
+                let words = |info: &TensorInfo| format!("{} of shape {:?}", info.dtype, info.shape).into();
                 return Err(ConsolidateError::Differs {
                     path: self.path.clone(),
                     found: words(&info).into(),

@@ -66,7 +66,7 @@ pub(super) struct Order {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum MergeError {
     #[error(transparent)]
-    Consolidate(#[from] ConsolidateError),
+    Consolidate(#[from] Box<ConsolidateError>),
     #[error("{}: {source}", .path.display())]
     File { path: PathBuf, source: io::Error },
     #[error(
@@ -87,8 +87,12 @@ impl MergeError {
     }
 
     /// Whether it may go better another time, as when the disk was full.
-    pub(super) const fn may_pass(&self) -> bool {
-        matches!(self, Self::File { .. } | Self::Consolidate(ConsolidateError::File { .. }))
+    pub(super) fn may_pass(&self) -> bool {
+        match self {
+            Self::File { .. } => true,
+            Self::Consolidate(error) => matches!(**error, ConsolidateError::File { .. }),
+            Self::Missing { .. } | Self::Nothing { .. } => false,
+        }
     }
 }
 
@@ -145,7 +149,8 @@ impl Order {
         for name in &names {
             let parts: Vec<Part> =
                 parts.iter().map(|part| Part { path: part.path.join(name), ..*part }).collect();
-            let merged = consolidate(&parts, Some(&self.job.join(name)), &told, &staging.join(name))?;
+            let merged = consolidate(&parts, Some(&self.job.join(name)), &told, &staging.join(name))
+                .map_err(Box::new)?;
             all.averaged += merged.averaged;
             all.counted += merged.counted;
             all.taken.extend(merged.taken);
