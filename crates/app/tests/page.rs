@@ -153,3 +153,17 @@ fn faults_planted_in_the_live_page_are_found() {
         );
     }
 }
+
+#[test]
+fn axes_have_few_marks_whatever_their_ends_are() {
+    let Some(browser) = browser() else { return };
+    let module = concat!(env!("CARGO_MANIFEST_DIR"), "/src/web/page/ticks.js");
+    let done = Command::new("timeout")
+        .arg("60")
+        .arg(&browser.node)
+        .arg(script("ticks.mjs"))
+        .arg(module)
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+}

@@ -16,6 +16,8 @@ use crate::report::{BodyError, Sent};
 const PREFIX: &str = "trainyard-job";
 /// The file with the secret.
 const SECRET: &str = "secret";
+/// How long a secret is: 32 random bytes.
+const SECRET_DIGITS: usize = 64;
 /// The file with what was sent.
 const SENT: &str = "sent.jsonl";
 
@@ -72,7 +74,7 @@ pub fn sent(folder: &Path) -> PathBuf {
 
 /// Opens the mailbox of a sender, whose folder is there. The answer is the token by which reports are known to be its own.
 pub fn open(jobs: &Path, sender: Sender) -> io::Result<String> {
-    let mut bytes = [0_u8; 32];
+    let mut bytes = [0_u8; SECRET_DIGITS / 2];
     getrandom::fill(&mut bytes).map_err(io::Error::other)?;
     let secret: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     let path = sender.folder(jobs).join(SECRET);
@@ -101,7 +103,8 @@ pub fn deliver(jobs: &Path, token: &str, body: &[u8]) -> Result<usize, Undeliver
         return Err(Undelivered::Stranger);
     }
     match fs::read(folder.join(SECRET)) {
-        Ok(own) if bool::from(own.as_slice().ct_eq(secret.as_bytes())) => {}
+        // One that was only begun, as on a full disk, is nobody's.
+        Ok(own) if own.len() == SECRET_DIGITS && bool::from(own.as_slice().ct_eq(secret.as_bytes())) => {}
         Ok(_) => return Err(Undelivered::Stranger),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return Err(Undelivered::Over(sender.job, sender.attempt));
@@ -162,6 +165,12 @@ mod tests {
         }
         assert!(matches!(deliver(jobs.path(), token, b"[{\"step\": 5}, 7]"), Err(Undelivered::Body(_))));
         assert_eq!(fs::read_to_string(sent(folder)).unwrap().lines().count(), 2, "nothing of it was taken");
+        fs::write(folder.join(SECRET), "").unwrap();
+        let empty = deliver(jobs.path(), "trainyard-job-3-1-", b"{\"step\": 5}");
+        assert!(
+            matches!(empty, Err(Undelivered::Stranger)),
+            "a secret that was only begun lets nobody in: {empty:?}"
+        );
         close(folder);
         assert!(matches!(deliver(jobs.path(), token, b"{\"step\": 5}"), Err(Undelivered::Over(..))));
         assert_eq!(deliver(jobs.path(), other, b"{\"step\": 5}").unwrap(), 1);

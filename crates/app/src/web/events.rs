@@ -25,8 +25,7 @@ use super::access::Caller;
 use super::office::{Office, blocking};
 use super::parts::Query;
 use super::problem::{Kind, Problem};
-use super::shown::{called, state_word, wall_text, word};
-use crate::render::Called;
+use super::shown::{Seen, state_word, wall_text, word};
 
 /// So many steps are looked up at one time.
 const AT_ONCE: usize = 256;
@@ -128,8 +127,7 @@ pub(crate) async fn latest(
     }
     let (told, latest) = office.history.telling();
     let board = office.board();
-    let names = called(&office, &board, &caller);
-    let teller = Teller { board: &board, cluster: office.handle.cluster(), caller: &caller, names: &names };
+    let teller = Teller { office: &office, board: &board, cluster: office.handle.cluster(), caller: &caller };
     let mut steps: Vec<StepShown> =
         told.iter().map(|told| teller.brief(told)).filter(StepShown::says_something).collect();
     steps.drain(..steps.len().saturating_sub(limit));
@@ -213,8 +211,7 @@ impl Reader {
         self.seen = last.number;
         let board = self.office.board();
         let cluster = self.office.handle.cluster();
-        let names = called(&self.office, &board, &self.caller);
-        let teller = Teller { board: &board, cluster, caller: &self.caller, names: &names };
+        let teller = Teller { office: &self.office, board: &board, cluster, caller: &self.caller };
         let shown = told.iter().map(|told| teller.brief(told));
         self.ready.extend(shown.filter(StepShown::says_something));
         Some(true)
@@ -222,10 +219,10 @@ impl Reader {
 }
 
 struct Teller<'a> {
+    office: &'a Office,
     board: &'a Board,
     cluster: &'a Cluster,
     caller: &'a Caller,
-    names: &'a Called,
 }
 
 impl Teller<'_> {
@@ -326,7 +323,13 @@ impl Teller<'_> {
         let detail = allocation.map(|allocation| format!("{} workers", allocation.workers()));
         let verdicts = decision.map_or(&[][..], |decision| &decision.verdicts);
         let place = verdicts.binary_search_by_key(&action.job(), |(job, _)| *job);
-        let because = place.ok().map(|place| verdicts[place].1.reason().told(self.names));
+        let because = place.ok().map(|place| {
+            verdicts[place].1.reason().told(&Seen {
+                office: self.office,
+                board: self.board,
+                caller: self.caller,
+            })
+        });
         Some(Happening { nodes, detail, because, ..self.job(what, action.job())? })
     }
 }

@@ -17,7 +17,7 @@ use super::job_request::{JobRequest, Terms};
 use super::office::{Office, blocking};
 use super::parts::{Body, Query};
 use super::problem::{Kind, Problem};
-use super::shown::{JobShown, called, now};
+use super::shown::{JobShown, Seen, now};
 use super::strict;
 use crate::render::why_text;
 
@@ -196,7 +196,7 @@ fn shown(office: &Office, caller: &Caller, job: JobId) -> Result<JobShown, Probl
     let board = office.board();
     let card =
         board.jobs.get(&job).ok_or_else(|| Problem::new(Kind::Internal, "the job is not on the board"))?;
-    let names = called(office, &board, caller);
+    let names = Seen { office, board: &board, caller };
     Ok(JobShown::of(card, &board, &names, now(&board)).with_health(card))
 }
 
@@ -214,7 +214,7 @@ pub(crate) async fn list(
     }
     let points = which.points.map(super::losses::checked).transpose()?;
     let board = office.board();
-    let (names, now) = (called(&office, &board, &caller), now(&board));
+    let (names, now) = (Seen { office: &office, board: &board, caller: &caller }, now(&board));
     let tenant = which.tenant.as_deref().map(|name| office.handle.tenants().find(name));
     let is_it = |card: &&Card| {
         caller.sees(card.tenant)

@@ -3,12 +3,13 @@
 use serde::{Deserialize, Serialize};
 use trainyard_live::board::{Board, Card, Hold, NodeCard, Standing};
 use trainyard_live::clock::Wall;
-use trainyard_sched::model::{GpuSet, NodeState, Time, UNLIMITED};
+use trainyard_sched::decide::Names;
+use trainyard_sched::model::{GpuSet, JobId, NodeState, TenantId, Time, UNLIMITED};
 use utoipa::ToSchema;
 
 use super::access::Caller;
 use super::office::Office;
-use crate::render::{Called, loss_words};
+use crate::render::{Called, OTHERS, loss_words};
 
 /// One job.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
@@ -155,6 +156,31 @@ pub(crate) fn word(value: &impl Serialize) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
+/// What jobs and tenants are called for somebody who asks: one at a time, as a reason needs them.
+pub(crate) struct Seen<'a> {
+    pub(crate) office: &'a Office,
+    pub(crate) board: &'a Board,
+    pub(crate) caller: &'a Caller,
+}
+
+impl Names for Seen<'_> {
+    fn job(&self, id: JobId) -> String {
+        match self.board.jobs.get(&id).filter(|card| self.caller.sees(card.tenant)) {
+            Some(card) => format!("job {}", card.name),
+            None if self.caller.sees_only().is_some() => format!("a job of {OTHERS}"),
+            None => id.to_string(),
+        }
+    }
+
+    fn tenant(&self, id: TenantId) -> String {
+        match self.office.handle.tenants().get(id) {
+            Some(tenant) if self.caller.sees(id) => format!("tenant {}", tenant.name),
+            _ if self.caller.sees_only().is_some() => OTHERS.to_owned(),
+            _ => id.to_string(),
+        }
+    }
+}
+
 /// What jobs and tenants are called, as far as the one who asks may know.
 pub(crate) fn called(office: &Office, board: &Board, caller: &Caller) -> Called {
     let most = board.jobs.keys().next_back().map_or(0, |last| last.index() + 1);
@@ -173,7 +199,7 @@ pub(crate) fn called(office: &Office, board: &Board, caller: &Caller) -> Called 
 
 impl JobShown {
     /// The job of a card.
-    pub(crate) fn of(card: &Card, board: &Board, names: &Called, now: Time) -> Self {
+    pub(crate) fn of(card: &Card, board: &Board, names: &dyn Names, now: Time) -> Self {
         let worker = card.asked.shape.data_parallel().map(|shape| shape.worker).unwrap_or_default();
         let count = |milli: u64| if milli == UNLIMITED { 0.0 } else { milli as f64 / 1e3 };
         let tenant = board.tenants.get(card.tenant.index()).map_or_else(String::new, ToString::to_string);

@@ -89,9 +89,9 @@ impl Layout {
                 let words = |info: &TensorInfo| format!("{} of shape {:?}", info.dtype, info.shape).into();
                 return Err(ConsolidateError::Differs {
                     path: self.path.clone(),
-                    found: words(&info).into(),
+                    found: words(&info),
                     other: other.path.clone(),
-                    wanted: words(wanted).into(),
+                    wanted: words(wanted),
                     name,
                 });
             }

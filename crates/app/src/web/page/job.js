@@ -3,6 +3,7 @@
 import { Away, Refused } from "./client.js";
 import { byId, clock, devices, draw, keep, length, make, number, setAttribute, setName, setText, several, swatch } from "./make.js";
 import { holdsWords, setProgress, tag } from "./lists.js";
+import { isFlat, logTicks, ticks } from "./ticks.js";
 
 // Why is asked at most so often, and less often where a forecast takes the daemon long.
 const WHY_MS = 10_000;
@@ -120,24 +121,6 @@ export async function showJob(client, id) {
   askWhy(client, job).catch(reportError);
 }
 
-// Round numbers from `low` to `high`, about so many.
-function ticks(low, high, about) {
-  const raw = (high - low) / about;
-  const ten = 10 ** Math.floor(Math.log10(raw));
-  const step = [1, 2, 5, 10].map((n) => n * ten).find((size) => size >= raw);
-  const all = [];
-  for (let at = Math.ceil(low / step - 1e-9) * step; at <= high + step * 1e-9; at += step) all.push(Math.abs(at) < step * 1e-9 ? 0 : at);
-  return all;
-}
-
-// Powers of ten between two numbers, or round numbers where there are fewer than two.
-function logTicks(low, high) {
-  const all = [];
-  for (let power = Math.ceil(Math.log10(low) - 1e-9); power <= Math.log10(high) + 1e-9; power++) all.push(10 ** power);
-  const every = Math.ceil(all.length / 6);
-  return all.length < 2 ? ticks(low, high, 4).filter((at) => at > 0) : all.filter((_, i) => i % every === 0);
-}
-
 // The loss curve, with axes, and with values under the pointer and the arrow keys.
 class Chart {
   constructor(figure) {
@@ -210,8 +193,9 @@ class Chart {
     const values = points.map((point) => point[1]);
     let [low, high] = [Math.min(...values), Math.max(...values)];
     this.isLog = low > 0 && high / low > 50;
-    if (high === low) [low, high] = [low - (Math.abs(low) || 1) / 2, high + (Math.abs(high) || 1) / 2];
-    const [from, until] = [points[0][0], points[points.length - 1][0]];
+    if (isFlat(low, high)) [low, high] = [low - (Math.abs(low) || 1) / 2, high + (Math.abs(high) || 1) / 2];
+    let [from, until] = [points[0][0], points[points.length - 1][0]];
+    if (isFlat(from, until)) [from, until] = [from - 0.5, until + 0.5];
     Object.assign(this, { low, high, from, until });
     this.x = (iteration) => (iteration - from) / (until - from);
     this.y = this.isLog

@@ -11,7 +11,7 @@ use axum::routing::get;
 use super::office::Office;
 
 /// Where the files are, what they are, and their text.
-const FILES: [(&str, &str, &str); 9] = [
+const FILES: [(&str, &str, &str); 10] = [
     ("/", HTML, include_str!("page.html")),
     ("/page/page.css", "text/css; charset=utf-8", include_str!("page.css")),
     ("/page/mark.svg", "image/svg+xml", include_str!("mark.svg")),
@@ -20,6 +20,7 @@ const FILES: [(&str, &str, &str); 9] = [
     ("/page/make.js", SCRIPT, include_str!("make.js")),
     ("/page/lists.js", SCRIPT, include_str!("lists.js")),
     ("/page/job.js", SCRIPT, include_str!("job.js")),
+    ("/page/ticks.js", SCRIPT, include_str!("ticks.js")),
     ("/page/log.js", SCRIPT, include_str!("log.js")),
 ];
 const HTML: &str = "text/html; charset=utf-8";
