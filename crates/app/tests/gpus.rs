@@ -46,7 +46,7 @@ fn jobs_are_given_the_gpus_that_are_theirs_by_the_numbers_of_the_driver() {
     let place = tempfile::tempdir().unwrap();
     let library = driver(place.path());
     let cluster = "[[nodes]]\ncpus = 1\n\n[[nodes]]\ngpus = 2\ngpu_type = \"h200\"\ncpus = 4\n";
-    let daemon = Daemon::begin_on(cluster, &["--nvml", library.to_str().unwrap()]);
+    let mut daemon = Daemon::begin_on(cluster, &["--nvml", library.to_str().unwrap()]);
     let tells = "printf '%s %s' \"$CUDA_DEVICE_ORDER\" \"$CUDA_VISIBLE_DEVICES\" > .told; mv .told told; exec sleep 1000";
     let told = |gpus: f64| {
         let body = json!({ "command": ["sh", "-c", tells], "gpus": gpus, "cpus": 0.1 });
@@ -60,4 +60,15 @@ fn jobs_are_given_the_gpus_that_are_theirs_by_the_numbers_of_the_driver() {
     let third = daemon.submit(&daemon.admin, &json!({ "command": ["true"], "gpus": 1 }).to_string());
     let why = daemon.get(&daemon.admin, &format!("/v1/jobs/{third}")).ok();
     assert_eq!(why["state"], "waiting", "{why}");
+    // What runs has real GPUs, so nothing else is given cores for such because the driver happens not to answer.
+    daemon.leave();
+    let mut command = trainyard(daemon.place.path());
+    let serve = ["serve", "--cluster", "cluster.toml", "--folder", "live", "--listen", "127.0.0.1:0"];
+    let refused = command.args(serve).args(["--nvml", "/nowhere/nvml.so"]).output().unwrap();
+    let text = String::from_utf8(refused.stderr).unwrap();
+    assert!(
+        refused.status.code() == Some(2) && text.contains("were real, and now they would be virtual"),
+        "{text}"
+    );
+    daemon.go_on(&["--nvml", library.to_str().unwrap()]);
 }

@@ -88,10 +88,12 @@ fn hardware_and_tenants(service: &Service) -> Result<Hardware, Failure> {
 /// Serves.
 pub(super) fn perform(given: &ServeArguments) -> Result<Ending, Failure> {
     let service = Service::resolve(given.config.as_deref(), &given.layer)?;
-    let Hardware { file, gpu_indices, remarks } = hardware_and_tenants(&service)?;
-    let ClusterFile { cluster, tenants, physics, .. } = file;
+    let hardware = hardware_and_tenants(&service)?;
     let policy = parse_policy(&service.policy)?;
     make_folder(&service.folder)?;
+    hardware.keep(&service.folder)?;
+    let Hardware { file, gpu_indices, remarks } = hardware;
+    let ClusterFile { cluster, tenants, physics, .. } = file;
     let tls = service.tls.clone().map(|(certificate, key)| Tls { certificate, key });
     let server = Server::listen(service.listen, tls.as_ref())?;
     if let Some(number) = given.crash_at {

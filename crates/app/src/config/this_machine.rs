@@ -1,6 +1,8 @@
 //! What this machine offers to jobs that run on it: its cores, and its GPUs if it has any. A cluster that is described may be
 //! this machine as it is, or stand for another that is tried out here; then a core stands for each GPU.
 
+use std::path::{Path, PathBuf};
+
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use trainyard_live::local::{Gpu, GpuError, Gpus};
@@ -9,6 +11,11 @@ use trainyard_sim::cluster::{self, ClusterFile};
 
 use super::service::Service;
 use crate::failure::Failure;
+
+/// The file of a folder that says what its GPUs are.
+const GPUS: &str = "gpus";
+const REAL: &str = "real";
+const VIRTUAL: &str = "virtual";
 
 /// What GPUs of a cluster are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
@@ -47,6 +54,16 @@ pub(crate) enum MachineError {
         /// Why those that there are cannot be given.
         passed_over: String,
     },
+    /// Jobs that run may hold GPUs of the other kind.
+    #[error("{}: the GPUs of this folder were {was}, and now they would be {now}; say `gpus = \"{was}\"`, mend the driver, or choose another folder", .path.display())]
+    Changed {
+        /// Where it is kept.
+        path: PathBuf,
+        /// What they were.
+        was: &'static str,
+        /// What they would be.
+        now: &'static str,
+    },
     /// There are not those that the cluster has.
     #[error(
         "gpus = real: the cluster has {asked}, and this machine has {found} GPUs in one node; describe it as it is, or say `gpus = \"virtual\"`"
@@ -57,6 +74,29 @@ pub(crate) enum MachineError {
         /// How many there are.
         found: usize,
     },
+}
+
+impl Hardware {
+    /// Holds a folder to the kind of GPUs that it began with: what runs there was given such, and would share them unseen with
+    /// what is given others.
+    pub(crate) fn keep(&self, folder: &Path) -> Result<(), Failure> {
+        if self.file.cluster.gpu_count() == 0 {
+            return Ok(());
+        }
+        let path = folder.join(GPUS);
+        let now = if self.gpu_indices.is_empty() { VIRTUAL } else { REAL };
+        match std::fs::read_to_string(&path) {
+            Ok(was) if was.trim() == now => Ok(()),
+            Ok(_) => {
+                let was = if now == REAL { VIRTUAL } else { REAL };
+                Err(MachineError::Changed { path, was, now }.into())
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                std::fs::write(&path, format!("{now}\n")).map_err(Failure::file("write", &path))
+            }
+            Err(error) => Err(Failure::file("read", &path)(error)),
+        }
+    }
 }
 
 /// The machines that the settings ask for; without words, this machine as it is.
