@@ -29,17 +29,18 @@ pub(crate) fn fidelity(
     let (jobs, left_out) = compared(&observed, &real, &again);
     let ids: Vec<JobId> = jobs.iter().map(|job| job.job).collect();
     let errors = sorted(jobs.iter().map(|job| job.error.abs()));
-    let (of_real, of_again) = (figures(&real, &ids), figures(&again, &ids));
+    let (of_real, of_again) = (figures(&real, &real, &ids), figures(&real, &again, &ids));
     let mean_error = of_real.mean_jct_s.zip(of_again.mean_jct_s).map(|(real, again)| again / real - 1.0);
     let others = others
         .iter()
         .map(|policy| {
             let course = simulated(journal, &observed, policy, false)?;
-            let ids: Vec<JobId> = ids.iter().copied().filter(|id| jct_s(&course, *id).is_some()).collect();
+            let ids: Vec<JobId> =
+                ids.iter().copied().filter(|id| jct_s(&real, &course, *id).is_some()).collect();
             Ok(OtherPolicy {
                 policy: policy.label(),
                 jobs: ids.len(),
-                figures: figures(&course, &ids),
+                figures: figures(&real, &course, &ids),
                 interpolated: course.orders.interpolated,
             })
         })
@@ -98,9 +99,10 @@ fn row(course: &Course, job: JobId) -> Option<&JobRow> {
     course.metrics.rows().find(|row| row.id == job)
 }
 
-fn jct_s(course: &Course, job: JobId) -> Option<f64> {
-    let row = row(course, job)?;
-    Some(row.ended?.since(row.submitted).as_secs_f64())
+/// From when a job really came until it ended in this course.
+fn jct_s(real: &Course, course: &Course, job: JobId) -> Option<f64> {
+    let came = row(real, job)?.submitted;
+    Some(row(course, job)?.ended?.as_secs_f64() - came.as_secs_f64())
 }
 
 /// The jobs that can be compared, and why the others cannot.
@@ -115,7 +117,7 @@ fn compared(observed: &Observed, real: &Course, again: &Course) -> (Vec<Compared
             Some((_, Outcome::Withdrawn)) => leave("its owner took it back, so when it ended says nothing"),
             Some((_, Outcome::Rejected)) => leave("it could never run"),
             Some((_, outcome)) => {
-                let both = jct_s(real, job.id).zip(jct_s(again, job.id));
+                let both = jct_s(real, real, job.id).zip(jct_s(real, again, job.id));
                 let Some((real_jct_s, simulated_jct_s)) = both.filter(|(real, _)| *real > 0.0) else {
                     leave("it did not end in the simulation");
                     continue;
@@ -146,9 +148,9 @@ fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
 }
 
 /// The figures of a course, over these jobs. Orders are of all jobs.
-fn figures(course: &Course, jobs: &[JobId]) -> Figures {
+fn figures(real: &Course, course: &Course, jobs: &[JobId]) -> Figures {
     let rows: Vec<&JobRow> = jobs.iter().filter_map(|job| row(course, *job)).collect();
-    let jcts = sorted(jobs.iter().filter_map(|job| jct_s(course, *job)));
+    let jcts = sorted(jobs.iter().filter_map(|job| jct_s(real, course, *job)));
     let begin = rows.iter().map(|row| row.submitted).min();
     let end = rows.iter().filter_map(|row| row.ended).max();
     let summary = course.metrics.summary(course.ended);

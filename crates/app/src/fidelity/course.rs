@@ -15,6 +15,9 @@ use super::LiveJournal;
 use crate::config::PolicyChoice;
 use crate::failure::Failure;
 
+/// A simulation is cut off when it is so many times as long as the real run.
+const MOST_TIMES_AS_LONG: u64 = 50;
+
 /// What came of the jobs.
 pub(super) struct Course {
     pub(super) metrics: Metrics,
@@ -112,6 +115,12 @@ pub(crate) fn maker() -> Maker {
     })
 }
 
+/// When a simulation is cut off: later than any policy should need, but of jobs without an end nobody knows when that is.
+fn horizon(observed: &Observed, cluster: &Cluster) -> Time {
+    let most = Time(observed.last.0.saturating_mul(MOST_TIMES_AS_LONG));
+    natural_horizon(&observed.workload, cluster).clamp(observed.last, most)
+}
+
 /// What comes of them in the simulation, under this policy; it is changed when it was in the real run, if that is wanted.
 pub(super) fn simulated(
     journal: &LiveJournal,
@@ -133,7 +142,7 @@ pub(super) fn simulated(
             abilities: journal.head.abilities,
             node_changes: observed.node_changes.clone(),
             outside,
-            horizon: natural_horizon(&observed.workload, cluster).max(observed.last),
+            horizon: horizon(observed, cluster),
             report_every: None,
         },
         seed: journal.head.seed,
