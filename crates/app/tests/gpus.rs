@@ -30,7 +30,7 @@ fn what_the_driver_tells_is_the_cluster_if_nobody_describes_another() {
     let (code, text) = check(&[]);
     assert!(code == Some(0) && text.contains("1 nodes, 2 GPUs (2 h200)"), "{code:?} {text}");
     let (code, text) = check(&["--gpus", "virtual"]);
-    assert!(code == Some(0) && text.contains("1 nodes, 0 GPUs"), "{code:?} {text}");
+    assert!(code == Some(0) && !text.contains("GPU"), "{code:?} {text}");
     assert_eq!(check(&["--cluster", "1x2:h200", "--gpus", "real"]).0, Some(0));
     let (code, text) = check(&["--cluster", "1x4:h200", "--gpus", "real"]);
     assert!(code == Some(2) && text.contains("this machine has 2 GPUs in one node"), "{code:?} {text}");
