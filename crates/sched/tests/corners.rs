@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use trainyard_sched::control::{Action, Batch, Core, Event, Settings, Step};
-use trainyard_sched::decide::{Abilities, Cadence, Decision, Policy, Reason, Verdict};
+use trainyard_sched::decide::{Abilities, Cadence, Decision, Plan, Policy, Reason, Verdict};
 use trainyard_sched::model::{
     Allocation, Attempt, Cluster, CopyId, Declared, Goals, GpuSet, Job, JobId, MoveCost, NodeId, Parallelism,
-    Placement, Quota, Resources, Seed, Span, Tenant, TenantId, Tenants, Time, WORKER_TASK, Wanted, Weight,
-    WorkerRange,
+    Placement, Quota, RackId, Resources, Seed, Span, Tenant, TenantId, Tenants, Time, Topology, WORKER_TASK,
+    Wanted, Weight, WorkerRange,
 };
+use trainyard_sched::place::{Ask, Rule};
 use trainyard_sched::policies::build;
 use trainyard_sched::view::{Causes, JobView, Snapshot};
 
@@ -222,4 +223,109 @@ fn a_job_grows_away_from_the_node_on_which_it_failed_until_its_time_has_come() {
         let (nodes, workers, wake) = given(Time::from_secs(50));
         assert_eq!((nodes.len(), workers, wake), (2, 4, None), "{name}");
     }
+}
+
+/// Decides with a plan, by hand.
+struct ByHand<F>(Plan, F);
+
+impl<F: FnMut(&mut Plan, &Snapshot) -> Option<Decision> + Send> Policy for ByHand<F> {
+    fn cadence(&self) -> Cadence {
+        Cadence::OnEvents(Causes::CAPACITY)
+    }
+    fn decide(&mut self, seen: &Snapshot) -> Decision {
+        self.0.follow(seen);
+        if let Some(instead) = (self.1)(&mut self.0, seen) {
+            return instead;
+        }
+        let running: Vec<JobId> = self.0.running().map(|(id, ..)| id).collect();
+        running.into_iter().for_each(|id| self.0.say(id, Verdict::Run(Reason::Chosen)));
+        self.0.finish()
+    }
+    fn explain(&mut self, _: &Snapshot, _: JobId) -> Verdict {
+        Verdict::Wait(Reason::NotYetEvaluated)
+    }
+}
+
+#[test]
+fn a_plan_of_which_a_part_was_refused_follows_what_was_decided_instead() {
+    let mut round = 0;
+    let policy = ByHand(Plan::default(), move |plan: &mut Plan, seen: &Snapshot| {
+        round += 1;
+        if round > 1 {
+            return None;
+        }
+        // By the plan job 1 has the only room, and by what comes of it job 0.
+        assert!(plan.place(&seen.job(JobId(1)).expect("it came").job, Rule::Pack));
+        let target = plan.target(JobId(1)).expect("it was placed").clone();
+        let verdicts = vec![(JobId(0), Verdict::Run(Reason::Chosen))];
+        Some(Decision { targets: vec![(JobId(0), target)], verdicts, ..Decision::default() })
+    });
+    let mut core = core(4, Tenants::default(), Box::new(policy));
+    arrive(&mut core, 0, vec![job(0, 0, 4), job(1, 0, 4)]);
+    assert!(has_target(&core, 0) && !has_target(&core, 1));
+    let both = [Event::Withdrawn { job: JobId(1) }, Event::Arrived { job: Arc::new(job(2, 0, 4)) }];
+    let step = core.step(&Batch { at: Time::from_secs(1), events: both.into() });
+    assert!(step.decision.is_some() && step.panic.is_none(), "{:?}", step.panic);
+    assert!(has_target(&core, 0));
+}
+
+/// A job of two workers that comes to another node within a decision, and grows there to three.
+fn moved_and_grown(wanted: Wanted, by_one: bool) -> Allocation {
+    let mut cluster = Cluster::default();
+    for (rack, kind) in [(0, "v100"), (1, "k80")] {
+        let kind = cluster.intern_gpu_type(kind);
+        cluster.push(RackId(rack), Some(kind), Resources::gpus(4), None);
+    }
+    let elastic = Job {
+        shape: Parallelism::elastic(WorkerRange { min: 2, max: 4 }, Resources::gpus(1)),
+        wanted,
+        ..job(0, 0, 1)
+    };
+    let mut round = 0;
+    let policy = ByHand(Plan::default(), move |plan: &mut Plan, seen: &Snapshot| {
+        round += 1;
+        let one = |id: u32| seen.job(JobId(id)).expect("it came").job.clone();
+        if round == 1 {
+            assert!(plan.place_as(&one(0), Rule::Pack, &Ask::minimum(&one(0).shape, &one(0).wanted)));
+        } else {
+            let was = plan.evict(JobId(0)).nodes();
+            // Three of four devices where it was are taken, so it goes elsewhere; one of them is still free.
+            assert!(plan.place(&one(1), Rule::Pack) && plan.target(JobId(1)).expect("placed").nodes() == was);
+            assert!(plan.place(&one(0), Rule::Pack) && plan.target(JobId(0)).expect("placed").nodes() != was);
+            if by_one {
+                assert!(plan.grow(JobId(0), Rule::Pack));
+            } else {
+                assert_eq!(plan.resize(JobId(0), 3, Rule::Pack), 3);
+            }
+        }
+        None
+    });
+    let settings = Settings { seed: Seed(1), abilities: Abilities::ALL, strict: true };
+    let mut core = Core::new(cluster, Tenants::default(), Box::new(policy), settings);
+    arrive(&mut core, 0, vec![elastic]);
+    // Of the same type as the first one got, so that both are about the same node.
+    let held = core.state().job(JobId(0)).expect("it runs").target.clone();
+    let kind = core.state().cluster().node(held.nodes()[0]).gpu_type.expect("it has GPUs");
+    let types = trainyard_sched::model::GpuTypeSet::of(&[kind]);
+    arrive(
+        &mut core,
+        1,
+        vec![Job { wanted: Wanted { gpu_types: types, ..Wanted::default() }, ..job(1, 0, 3) }],
+    );
+    core.state().job(JobId(0)).expect("it is there").target.clone()
+}
+
+#[test]
+fn a_job_that_was_moved_does_not_grow_back_to_where_its_constraints_no_longer_allow() {
+    let topologies = [Topology::SameNode, Topology::SameRack];
+    let constrained =
+        topologies.map(|topology| Wanted { topology, mixed_gpu_types: true, ..Wanted::default() });
+    for wanted in constrained.into_iter().chain([Wanted::default()]) {
+        for by_one in [true, false] {
+            let target = moved_and_grown(wanted, by_one);
+            assert_eq!((target.workers(), target.nodes().len()), (3, 1), "{wanted:?} {by_one}: {target:?}");
+        }
+    }
+    let free = Wanted { mixed_gpu_types: true, ..Wanted::default() };
+    assert_eq!(moved_and_grown(free, false).nodes().len(), 2, "without constraints it takes what it had");
 }

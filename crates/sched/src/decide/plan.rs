@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::model::{Allocation, GpuTypeSet, Job, JobId, NodeId, NodeState, Time, Wanted};
+use crate::model::{Allocation, GpuTypeSet, Job, JobId, NodeId, NodeState, Time, Topology, Wanted};
 use crate::place::{Ask, FreeCapacity, NoRoom, Rule, largest_gang_by, no_room};
 use crate::view::{JobView, Note, Snapshot};
 
@@ -73,6 +73,10 @@ impl Plan {
         for node in &seen.changed.nodes {
             self.free.set_state(*node, seen.cluster.node(*node).state);
         }
+        // What one job no longer has may be what another has now.
+        for id in &seen.changed.jobs {
+            self.forget(*id, seen.job(*id));
+        }
         for id in &seen.changed.jobs {
             self.adopt(*id, seen.job(*id));
         }
@@ -94,18 +98,25 @@ impl Plan {
         News { rebuilt: true, jobs: seen.jobs.keys().copied().collect() }
     }
 
-    /// Takes over the target that the snapshot shows for one job.
+    /// Gives back the target of a job, unless it is the one that the snapshot shows.
+    fn forget(&mut self, id: JobId, view: Option<&JobView>) {
+        let shown = view.map(|view| &view.target).filter(|target| target.is_some());
+        if self.targets.get(&id).map(|target| &target.allocation) != shown
+            && let Some(old) = self.targets.remove(&id)
+        {
+            self.free.release(&old.allocation, &old.job.shape);
+        }
+    }
+
+    /// Takes over the target that the snapshot shows for one job, which has no other.
     fn adopt(&mut self, id: JobId, view: Option<&JobView>) {
         match view.and_then(|view| view.shuns) {
             Some(shuns) => self.shuns.insert(id, shuns),
             None => self.shuns.remove(&id),
         };
         let shown = view.map(|view| &view.target).filter(|target| target.is_some());
-        if self.targets.get(&id).map(|target| &target.allocation) == shown {
+        if self.targets.contains_key(&id) {
             return;
-        }
-        if let Some(old) = self.targets.remove(&id) {
-            self.free.release(&old.allocation, &old.job.shape);
         }
         if let (Some(view), Some(shown)) = (view, shown) {
             self.free.take(shown, &view.job.shape);
@@ -245,7 +256,7 @@ impl Plan {
             return false;
         }
         let again = self.before.get(&id).and_then(|had| had.next_worker(&held, shape.worker.gpu_milli));
-        let again = again.filter(|more| !self.shuns_part_of(id, more) && self.free.keep(more, &job.shape));
+        let again = again.filter(|more| self.may_add(&job, &held, more) && self.free.keep(more, &job.shape));
         let Some(more) = again.or_else(|| self.more_workers(&job, rule, 1, &held)) else { return false };
         let larger = held.with(&more);
         self.change_target(id, &held, larger);
@@ -267,9 +278,19 @@ impl Plan {
         more
     }
 
-    /// Whether any of this is on a node from which a job keeps away.
-    fn shuns_part_of(&self, id: JobId, allocation: &Allocation) -> bool {
-        self.shuns.get(&id).is_some_and(|(node, until)| *until > self.at && allocation.touches(*node))
+    /// Whether a job may have more of what it had before to what it holds now, which may be elsewhere, and which is not empty.
+    fn may_add(&self, job: &Job, held: &Allocation, more: &Allocation) -> bool {
+        let wanted = self.near(job, held);
+        let rack = |node: &NodeId| self.free.rack(*node);
+        let (here, there) = (held.nodes(), more.nodes());
+        let is_near = match wanted.topology {
+            Topology::Anywhere => true,
+            Topology::SameRack => there.iter().all(|node| rack(node) == rack(&here[0])),
+            Topology::SameNode => here == there,
+        };
+        let may_use = |node: &NodeId| self.free.gpu_type(*node).is_none_or(|kind| wanted.gpu_types.has(kind));
+        let shuns = self.shuns.get(&job.id).filter(|(_, until)| *until > self.at);
+        is_near && there.iter().all(may_use) && shuns.is_none_or(|(node, _)| !more.touches(*node))
     }
 
     /// Gives an elastic job with a target so many workers, or as many as there is room for, and says how many it has then.
@@ -297,7 +318,7 @@ impl Plan {
         let before = self.before.get(&id).cloned().unwrap_or_default();
         for part in before.further_workers(&held, wanted - has, shape.worker.gpu_milli) {
             let part = Allocation::new(vec![part]);
-            if !self.shuns_part_of(id, &part) && self.free.keep(&part, &job.shape) {
+            if self.may_add(&job, &larger, &part) && self.free.keep(&part, &job.shape) {
                 larger = larger.with(&part);
             }
         }

@@ -246,6 +246,11 @@ impl FreeCapacity {
         self.nodes[node.index()].gpu_type
     }
 
+    /// The rack of a node.
+    pub fn rack(&self, node: NodeId) -> RackId {
+        self.nodes[node.index()].rack
+    }
+
     /// Whether a node takes new work.
     pub fn takes_work(&self, node: NodeId) -> bool {
         self.nodes[node.index()].takes_work
