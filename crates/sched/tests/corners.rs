@@ -9,7 +9,7 @@ use trainyard_sched::model::{
     Placement, Quota, RackId, Resources, Seed, Span, Tenant, TenantId, Tenants, Time, Topology, WORKER_TASK,
     Wanted, Weight, WorkerRange,
 };
-use trainyard_sched::place::{Ask, Rule};
+use trainyard_sched::place::Rule;
 use trainyard_sched::policies::build;
 use trainyard_sched::view::{Causes, JobView, Snapshot};
 
@@ -270,62 +270,51 @@ fn a_plan_of_which_a_part_was_refused_follows_what_was_decided_instead() {
 }
 
 /// A job of two workers that comes to another node within a decision, and grows there to three.
-fn moved_and_grown(wanted: Wanted, by_one: bool) -> Allocation {
+fn moved_and_grown(topology: Topology, by_one: bool) -> Allocation {
+    let cores = |count: u64| Resources { cpu_milli: 1000 * count, ..Resources::default() };
     let mut cluster = Cluster::default();
-    for (rack, kind) in [(0, "v100"), (1, "k80")] {
-        let kind = cluster.intern_gpu_type(kind);
-        cluster.push(RackId(rack), Some(kind), Resources::gpus(4), None);
+    for rack in [0, 1] {
+        cluster.push(RackId(rack), None, cores(4), None);
     }
-    let elastic = Job {
-        shape: Parallelism::elastic(WorkerRange { min: 2, max: 4 }, Resources::gpus(1)),
-        wanted,
-        ..job(0, 0, 1)
+    let of = |id: u32, workers: WorkerRange, topology: Topology| Job {
+        shape: Parallelism::elastic(workers, cores(1)),
+        wanted: Wanted { topology, ..Wanted::default() },
+        ..job(id, 0, 1)
     };
     let mut round = 0;
     let policy = ByHand(Plan::default(), move |plan: &mut Plan, seen: &Snapshot| {
         round += 1;
         let one = |id: u32| seen.job(JobId(id)).expect("it came").job.clone();
         if round == 1 {
-            assert!(plan.place_as(&one(0), Rule::Pack, &Ask::minimum(&one(0).shape, &one(0).wanted)));
+            assert!(plan.place(&one(0), Rule::Pack));
+            return None;
+        }
+        // It goes elsewhere, since only one core is left where it was.
+        let was = plan.evict(JobId(0)).nodes();
+        assert!(plan.place(&one(1), Rule::Pack) && plan.target(JobId(1)).expect("placed").nodes() == was);
+        assert!(plan.place(&one(0), Rule::Pack) && plan.target(JobId(0)).expect("placed").nodes() != was);
+        if by_one {
+            assert!(plan.grow(JobId(0), Rule::Pack));
         } else {
-            let was = plan.evict(JobId(0)).nodes();
-            // Three of four devices where it was are taken, so it goes elsewhere; one of them is still free.
-            assert!(plan.place(&one(1), Rule::Pack) && plan.target(JobId(1)).expect("placed").nodes() == was);
-            assert!(plan.place(&one(0), Rule::Pack) && plan.target(JobId(0)).expect("placed").nodes() != was);
-            if by_one {
-                assert!(plan.grow(JobId(0), Rule::Pack));
-            } else {
-                assert_eq!(plan.resize(JobId(0), 3, Rule::Pack), 3);
-            }
+            assert_eq!(plan.resize(JobId(0), 3, Rule::Pack), 3);
         }
         None
     });
     let settings = Settings { seed: Seed(1), abilities: Abilities::ALL, strict: true };
     let mut core = Core::new(cluster, Tenants::default(), Box::new(policy), settings);
-    arrive(&mut core, 0, vec![elastic]);
-    // Of the same type as the first one got, so that both are about the same node.
-    let held = core.state().job(JobId(0)).expect("it runs").target.clone();
-    let kind = core.state().cluster().node(held.nodes()[0]).gpu_type.expect("it has GPUs");
-    let types = trainyard_sched::model::GpuTypeSet::of(&[kind]);
-    arrive(
-        &mut core,
-        1,
-        vec![Job { wanted: Wanted { gpu_types: types, ..Wanted::default() }, ..job(1, 0, 3) }],
-    );
+    arrive(&mut core, 0, vec![of(0, WorkerRange { min: 2, max: 4 }, topology)]);
+    arrive(&mut core, 1, vec![of(1, WorkerRange { min: 3, max: 3 }, Topology::SameNode)]);
     core.state().job(JobId(0)).expect("it is there").target.clone()
 }
 
 #[test]
-fn a_job_that_was_moved_does_not_grow_back_to_where_its_constraints_no_longer_allow() {
-    let topologies = [Topology::SameNode, Topology::SameRack];
-    let constrained =
-        topologies.map(|topology| Wanted { topology, mixed_gpu_types: true, ..Wanted::default() });
-    for wanted in constrained.into_iter().chain([Wanted::default()]) {
-        for by_one in [true, false] {
-            let target = moved_and_grown(wanted, by_one);
-            assert_eq!((target.workers(), target.nodes().len()), (3, 1), "{wanted:?} {by_one}: {target:?}");
+fn a_job_that_was_moved_does_not_grow_back_to_where_it_may_no_longer_be() {
+    for by_one in [true, false] {
+        for topology in [Topology::SameNode, Topology::SameRack] {
+            let target = moved_and_grown(topology, by_one);
+            assert_eq!((target.workers(), target.nodes().len()), (3, 1), "{topology:?} {by_one}: {target:?}");
         }
+        let free = moved_and_grown(Topology::Anywhere, by_one);
+        assert_eq!((free.workers(), free.nodes().len()), (3, 2), "it takes first what it had: {free:?}");
     }
-    let free = Wanted { mixed_gpu_types: true, ..Wanted::default() };
-    assert_eq!(moved_and_grown(free, false).nodes().len(), 2, "without constraints it takes what it had");
 }

@@ -3,6 +3,8 @@
 //! Progress between events is analytic: rate times time. It checks its own physics with panics, apart
 //! from what the loop believes: a device given twice or a job started while it still runs ends the run.
 
+mod inspection;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 use std::sync::Arc;
@@ -92,27 +94,10 @@ impl SimBackend {
         self.options.horizon
     }
 
-    /// How far along the arrivals the run is: jobs that have arrived and jobs in all.
-    pub fn arrivals(&self) -> (usize, usize) {
-        (self.next_arrival, self.workload.jobs.len())
-    }
-
     /// A node changes now, by command; other changes are among the [`Options`].
     pub fn set_node(&mut self, node: NodeId, state: NodeState) {
         self.idle_alarms = 0;
         self.change_node(node, state);
-    }
-
-    /// The attempt of a job that really runs, for comparison with what was ordered.
-    pub fn attempt(&self, job: JobId) -> Option<Attempt> {
-        Some(self.jobs.get(job.index())?.run.as_ref()?.attempt)
-    }
-
-    /// What every job really holds, for comparison with what is believed.
-    pub fn holdings(&self) -> std::collections::BTreeMap<JobId, Allocation> {
-        let held =
-            |(i, life): (usize, &Life)| life.run.as_ref().map(|run| (JobId(i as u32), run.held.clone()));
-        self.jobs.iter().enumerate().filter_map(held).collect()
     }
 
     fn expect(&mut self, at: Time, what: Coming) {
