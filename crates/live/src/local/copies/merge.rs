@@ -62,11 +62,11 @@ impl Forked {
         // Perhaps an earlier daemon had not told all of them.
         self.ask();
         let (base, next) = (self.ledger.iterations, self.ledger.number + 1);
-        let mut sources = Vec::new();
-        let mut silent = Vec::new();
+        let (mut sources, mut silent, mut first) = (Vec::new(), Vec::new(), None);
         for (at, copy) in self.copies.iter_mut().enumerate() {
             match copy.answer(reporter).filter(|answer| answer.merge == next) {
                 Some(answer) => {
+                    first = first.or(Some(answer.iteration));
                     let iterations = (answer.iteration - base).max(0.0);
                     sources.push(Source { folder: copy.folder.0.join("checkpoints"), iterations });
                 }
@@ -74,13 +74,13 @@ impl Forked {
             }
         }
         if silent.is_empty() {
-            if self.is_new {
+            let mut iterations = base + sources.iter().map(|source| source.iterations).sum::<f64>();
+            if let Some(own) = first.filter(|_| self.is_new) {
+                // All begin from the state of the first one, whether or not it has done anything, and it alone knows how far that
+                // is: what the loop believes is of a state that is not there.
+                iterations = own;
                 sources.truncate(1);
-            }
-            let iterations = base + sources.iter().map(|source| source.iterations).sum::<f64>();
-            if self.is_new {
-                // All begin from it, whether or not it has done anything.
-                sources[0].iterations = sources[0].iterations.max(1.0);
+                sources[0].iterations = own.max(1.0);
             }
             sources.retain(|source| source.iterations > 0.0);
             self.merge(Ledger { number: next, iterations }, sources);
@@ -133,7 +133,8 @@ impl Forked {
                     reporter.say(job, attempt, text);
                 }
                 (self.ledger, self.tries, self.not_before, self.trouble) = (order.ledger, 0, None, None);
-                self.total = self.total.max(self.ledger.iterations);
+                let reached = self.ledger.iterations;
+                self.total = if self.is_new { reached } else { self.total.max(reached) };
                 self.done = vec![0.0; self.copies.len()];
                 let number = self.ledger.number;
                 let until = self.goal().map(|_| self.ledger.iterations as u64);

@@ -24,7 +24,7 @@ use trainyard_sched::model::{Allocation, Cluster, LossPoint, NodeId, StopRule};
 
 use self::files::{Ledger, MergeError, Order};
 use self::one::{End, OneCopy};
-use self::quota::Share;
+use self::quota::Runner;
 use super::attempt::{Folder, Running};
 use super::{Options, devices};
 use crate::consolidate::Merged;
@@ -292,25 +292,18 @@ impl Forked {
     /// Lets copies train on, as long as there is something to do.
     fn hand_out(&mut self) {
         let Some(goal) = self.goal() else { return };
-        let base = self.ledger.iterations;
-        let begin = base as u64;
-        let shares: Vec<Share> = self
-            .copies
-            .iter()
-            .map(|copy| Share {
-                done: copy.done_since(base) as u64,
-                may: copy.until().unwrap_or(0).saturating_sub(begin),
-                speed: copy.speed,
-            })
-            .collect();
-        if base + shares.iter().map(|share| share.done as f64).sum::<f64>() >= goal {
+        let runners = self.copies.iter().map(|copy| Runner {
+            iterations: copy.iterations,
+            until: copy.until().unwrap_or(0),
+            speed: copy.speed,
+        });
+        let Some(ends) = quota::ends(self.ledger.iterations, goal, &runners.collect::<Vec<_>>()) else {
             self.leave(Closing::Done);
             return;
-        }
-        let may = quota::hand_out((goal - base).ceil() as u64, &shares);
-        for (copy, may) in self.copies.iter_mut().zip(may) {
+        };
+        for (copy, until) in self.copies.iter_mut().zip(ends) {
             let (merge, merged) = copy.merges();
-            copy.tell(Some(begin + may), merge, merged);
+            copy.tell(Some(until), merge, merged);
         }
     }
 
