@@ -32,6 +32,11 @@ impl Forked {
         }
     }
 
+    /// Whether there was no room for a merge, and nobody is to wait for it any longer.
+    pub(super) const fn gives_up(&self) -> bool {
+        self.is_for_good && self.tries >= MOST_TRIES
+    }
+
     /// Tells the loop that it need not wait for the merge that it ordered.
     pub(super) fn note_needless(&mut self, reporter: &Reporter) {
         if std::mem::take(&mut self.is_needless) && self.closing.is_none() {
@@ -156,9 +161,12 @@ impl Forked {
                 self.tries += 1;
                 self.not_before = Some(Instant::now() + TRY_AGAIN);
                 let is_made = Ledger::read(&self.folder).is_some_and(|ledger| ledger == order.ledger);
+                let is_hopeless = !is_made && !error.may_pass();
+                // Whatever the loop waits for need not wait for room.
+                self.is_needless |= !is_hopeless && std::mem::take(&mut self.is_ordered);
                 if is_made {
                     self.ledger = order.ledger;
-                } else if !error.may_pass() || self.is_for_good && self.tries >= MOST_TRIES {
+                } else if is_hopeless || self.gives_up() {
                     self.leave(Closing::Unmerged);
                     (self.closing, self.reason) = (Some(Closing::Unmerged), Some(text));
                 }

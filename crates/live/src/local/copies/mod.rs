@@ -120,7 +120,7 @@ impl Forked {
         if self.is_working(reporter) {
             return false;
         }
-        if self.is_out_of_place() {
+        if self.is_out_of_place() && !self.gives_up() {
             self.merge(self.ledger, Vec::new());
             return false;
         }
