@@ -149,7 +149,7 @@ fn three_unequal_copies_learn_as_much_as_one_in_as_many_iterations() {
             let own = path(&format!("copy-{copy}"));
             std::fs::copy(&merged, &own).expect("it can be copied");
             go_on(&own, Some(copy), done + SHARES[copy]);
-            assert_eq!(read(&own).iteration(), (done + SHARES[copy]).into());
+            assert_eq!(read(&own).iteration(), u64::from(done + SHARES[copy]));
             Part { path: own, iterations: SHARES[copy].into() }
         });
         done += SHARES.iter().sum::<u32>();
@@ -160,7 +160,7 @@ fn three_unequal_copies_learn_as_much_as_one_in_as_many_iterations() {
     }
     let data = table();
     let loss = |state: &Path| loss(data.table().expect("they are rows"), &read(state));
-    assert_eq!((read(&alone).iteration(), read(&merged).iteration()), (GOAL.into(), GOAL.into()));
+    assert_eq!([read(&alone).iteration(), read(&merged).iteration()], [u64::from(GOAL); 2]);
     let (alone, together) = (loss(&alone), loss(&merged));
     println!(
         "loss of one copy {alone:.4}, of three {together:.4}: {:+.2} %",
