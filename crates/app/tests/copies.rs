@@ -1,5 +1,6 @@
 //! Real training as one copy and as three of unequal speed, with as many iterations in all: how good the parameters are in the end
-//! (specification of Hadar and Gavel, quality check Q-1).
+//! (specification of Hadar and Gavel, quality check Q-1). How good they are is held where who does how much is fixed; with a daemon
+//! it depends on the machine, and there the counts are held.
 
 #![allow(dead_code, reason = "what tests share is not all used here")]
 
@@ -8,15 +9,18 @@ mod place;
 #[path = "../../live/tests/common/scripted.rs"]
 mod scripted;
 
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use trainyard_live::board::Card;
+use trainyard_live::consolidate::{Part, consolidate};
 use trainyard_live::local::{Confinement, LocalExecutor, Options};
 use trainyard_live::{Daemon, Work};
 use trainyard_sched::control::Outcome;
 use trainyard_sched::model::JobId;
-use trainyard_train::data::{Table, generator};
+use trainyard_train::data::{Data, Table, generator};
 use trainyard_train::{Checkpoint, Values};
 
 const JOB: JobId = JobId(0);
@@ -24,9 +28,39 @@ const JOB: JobId = JobId(0);
 const GOAL: u32 = 60;
 const SEED: u64 = 1;
 const DATA: [&str; 3] = ["rows=8000", "features=6", "centres=10"];
+/// What three copies do between two merges; their speeds are as 4 to 2 to 1.
+const SHARES: [u32; 3] = [6, 3, 1];
 /// How much worse the loss may be than that of one copy.
 const WORSE: f64 = 1.02;
+/// How far from what it was the loss must come at least if nobody knows when copies are merged. In the worst case that is but once,
+/// in the end.
+const LEARNED: f64 = 0.5;
 const PATIENCE: Duration = Duration::from_secs(240);
+
+/// The words of a training up to so many iterations.
+fn learn(iterations: u32) -> Vec<String> {
+    let data = format!("blobs,{}", DATA.join(","));
+    let iterations = iterations.to_string();
+    ["train-job", "mlp", "--set", "step=0.1,hidden=16", "--generate", &data, "--iterations", &iterations]
+        .map(str::to_owned)
+        .into()
+}
+
+/// Lets one training, or one copy of it, go on from a file up to so many iterations.
+fn go_on(state: &Path, copy: Option<usize>, iterations: u32) {
+    let folder = state.parent().expect("it is in a folder");
+    let mut training = Command::new(env!("CARGO_BIN_EXE_trainyard"));
+    training.args(learn(iterations)).arg("--resume").arg("--checkpoint").arg(state);
+    training.arg("--report").arg(folder.join("report.jsonl"));
+    if let Some(copy) = copy {
+        std::fs::write(folder.join("control.json"), "{}").expect("it can be written");
+        training.env("TRAINYARD_COPY", copy.to_string());
+        training.env("TRAINYARD_CONTROL_FILE", folder.join("control.json"));
+        training.env("TRAINYARD_MERGE_FILE", folder.join("merge.json"));
+    }
+    let done = training.output().expect("it can be started");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+}
 
 /// Trains until all is done. After each so many iterations the job is to hold the next of these, and then again.
 fn train(name: &str, shares: &[&str], every: f64) -> (Card, Checkpoint, u64) {
@@ -42,11 +76,9 @@ fn train(name: &str, shares: &[&str], every: f64) -> (Card, Checkpoint, u64) {
     let executor = Box::new(LocalExecutor::new(options, cluster));
     let daemon = Daemon::begin(settings, executor, Box::new(|_| {})).expect("it begins");
     let handle = daemon.handle();
-    let (goal, data) = (GOAL.to_string(), format!("blobs,{}", DATA.join(",")));
-    let learn =
-        ["train-job", "mlp", "--set", "step=0.1,hidden=16", "--generate", &data, "--iterations", &goal];
-    let command = std::iter::once(exe.display().to_string()).chain(learn.map(str::to_owned));
-    let work = Work { grace_s: 60, ..Work::new(command.collect()) };
+    let command = std::iter::once(exe.display().to_string()).chain(learn(GOAL)).collect();
+    // Longer than this test waits: whoever is slow is not lost.
+    let work = Work { grace_s: 600, ..Work::new(command) };
     scripted::want(folder.path(), shares[0]);
     let submission = place::forked(place::elastic(1, 2), work, GOAL.into());
     handle.submit(submission).expect("it is taken");
@@ -68,6 +100,16 @@ fn train(name: &str, shares: &[&str], every: f64) -> (Card, Checkpoint, u64) {
     let merges = std::fs::read_to_string(folder.path().join("jobs/0/1/merged.json")).unwrap_or_default();
     let merges: serde_json::Value = serde_json::from_str(&merges).unwrap_or_default();
     (card, state.expect("a whole file"), merges["number"].as_u64().unwrap_or(0))
+}
+
+fn read(state: &Path) -> Checkpoint {
+    Checkpoint::read(state).expect("a whole file")
+}
+
+fn table() -> Data {
+    let blobs = generator("blobs").expect("it is there");
+    let values = Values::new(blobs.name, blobs.parameters, &DATA).expect("they are right");
+    blobs.make(&values, SEED).expect("it can be made")
 }
 
 /// The mean cross-entropy of a net with one hidden layer, reckoned from its parameters alone.
@@ -92,31 +134,68 @@ fn loss(table: &Table, state: &Checkpoint) -> f64 {
 
 #[test]
 fn three_unequal_copies_learn_as_much_as_one_in_as_many_iterations() {
-    let blobs = generator("blobs").expect("it is there");
-    let values = Values::new(blobs.name, blobs.parameters, &DATA).expect("they are right");
-    let data = blobs.make(&values, SEED).expect("it can be made");
-    let table = data.table().expect("they are rows");
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| {
+        std::fs::create_dir_all(folder.path().join(name)).expect("a folder");
+        folder.path().join(name).join("state.safetensors")
+    };
+    let (alone, merged) = (path("alone"), path("merged"));
+    go_on(&alone, None, GOAL);
+    // All copies begin with the state of the first one.
+    go_on(&merged, Some(0), 0);
+    let mut done = 0;
+    while done < GOAL {
+        let parts = [0, 1, 2].map(|copy| {
+            let own = path(&format!("copy-{copy}"));
+            std::fs::copy(&merged, &own).expect("it can be copied");
+            go_on(&own, Some(copy), done + SHARES[copy]);
+            assert_eq!(read(&own).iteration(), u64::from(done + SHARES[copy]));
+            Part { path: own, iterations: SHARES[copy].into() }
+        });
+        done += SHARES.iter().sum::<u32>();
+        let told = BTreeMap::from([("trainyard.iteration".to_owned(), done.to_string())]);
+        let next = path("next");
+        consolidate(&parts, Some(&merged), &told, &next).expect("they fit together");
+        std::fs::rename(next, &merged).expect("it can be renamed");
+    }
+    let data = table();
+    let loss = |state: &Path| loss(data.table().expect("they are rows"), &read(state));
+    assert_eq!([read(&alone).iteration(), read(&merged).iteration()], [u64::from(GOAL); 2]);
+    let (alone, together) = (loss(&alone), loss(&merged));
+    println!(
+        "loss of one copy {alone:.4}, of three {together:.4}: {:+.2} %",
+        100.0 * (together / alone - 1.0)
+    );
+    assert!(together <= WORSE * alone, "{together} is worse than {alone} by more than 2 %");
+}
+
+#[test]
+fn a_daemon_lets_three_unequal_copies_do_as_many_iterations_as_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let start = folder.path().join("state.safetensors");
+    go_on(&start, Some(0), 0);
     let (one, alone, _) = train("one", &["0:0:1"], f64::INFINITY);
     let three = ["0:0:1 1:1:1 2:2:1", "0:0:2 1:1:2 2:2:2"];
     let (several, together, merges) = train("three", &three, 10.0);
     for card in [&one, &several] {
         assert_eq!((card.outcome, card.iterations), (Some(Outcome::Completed), f64::from(GOAL)));
-        assert_eq!(card.attempt, 1);
+        assert_eq!(card.failures, 0);
     }
     assert_eq!((alone.iteration(), together.iteration()), (GOAL.into(), GOAL.into()));
     let passes = |state: &Checkpoint| state.state.number("passes").expect("it is there");
     assert_eq!((passes(&alone), passes(&together)), (GOAL.into(), GOAL.into()), "counters add up");
-    assert!(merges >= 3, "merged {merges} times");
-    let (alone, together) = (loss(table, &alone), loss(table, &together));
+    // Once before they begin and once in the end; how often between depends on the machine.
+    assert!(merges >= 2, "merged {merges} times");
+    let data = table();
+    let loss = |state: &Checkpoint| loss(data.table().expect("they are rows"), state);
+    let (start, alone, together) = (loss(&read(&start)), loss(&alone), loss(&together));
     println!(
-        "loss of one copy {alone:.4} in {:.1} s, of three {together:.4} in {:.1} s after {merges} merges: {:+.2} %",
-        one.executed_s,
-        several.executed_s,
-        100.0 * (together / alone - 1.0)
+        "loss at first {start:.4}, of one copy {alone:.4} in {:.1} s, of three {together:.4} in {:.1} s after {merges} merges",
+        one.executed_s, several.executed_s
     );
     assert!(
         (alone - one.loss.expect("it was reported")).abs() < 1e-9,
         "the loss is reckoned as it was there"
     );
-    assert!(together <= WORSE * alone, "{together} is worse than {alone} by more than 2 %");
+    assert!(start - together >= LEARNED * (start - alone), "{together} from {start}, and one copy {alone}");
 }

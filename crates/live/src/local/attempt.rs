@@ -232,10 +232,26 @@ impl Folder {
     }
 
     pub(super) fn replace(&self, name: &str, what: &impl Serialize) -> io::Result<()> {
-        let beside = self.0.join(format!("{name}.new"));
-        fs::write(&beside, serde_json::to_vec(what)?)?;
+        self.write_beside(name, what)?;
+        self.take_over(name)
+    }
+
+    /// The same, and what it says is safe on disk before it has its name.
+    pub(super) fn replace_safely(&self, name: &str, what: &impl Serialize) -> io::Result<()> {
+        self.write_beside(name, what)?.sync_all()?;
+        self.take_over(name)?;
+        File::open(&self.0)?.sync_all()
+    }
+
+    fn write_beside(&self, name: &str, what: &impl Serialize) -> io::Result<File> {
+        let mut file = File::create(self.0.join(format!("{name}.new")))?;
+        file.write_all(&serde_json::to_vec(what)?)?;
+        Ok(file)
+    }
+
+    fn take_over(&self, name: &str) -> io::Result<()> {
         crate::fault::point();
-        fs::rename(beside, self.0.join(name))?;
+        fs::rename(self.0.join(format!("{name}.new")), self.0.join(name))?;
         crate::fault::point();
         Ok(())
     }

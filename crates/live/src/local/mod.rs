@@ -81,10 +81,10 @@ impl Followed {
         }
     }
 
-    fn stop(&mut self) {
+    fn stop(&mut self, how: How) {
         match self {
             Self::One(watched) => watched.stop(),
-            Self::Several(forked) => forked.stop(),
+            Self::Several(forked) => forked.stop(how),
         }
     }
 
@@ -221,9 +221,9 @@ impl Executor for LocalExecutor {
         self.lock().insert((job, attempt), followed);
     }
 
-    fn stop(&mut self, job: JobId, attempt: Attempt, _how: How) {
+    fn stop(&mut self, job: JobId, attempt: Attempt, how: How) {
         if let Some(followed) = self.lock().get_mut(&(job, attempt)) {
-            followed.stop();
+            followed.stop(how);
         }
     }
 

@@ -1,5 +1,5 @@
 //! A policy that does as it is told: the file `wanted` in the folder of the daemon says what the first job shall hold, as
-//! `COPY:NODE:WORKERS ...`. Other jobs wait.
+//! `COPY:NODE:WORKERS ...`, and perhaps which GPU each worker has, as `COPY:NODE:1:GPU`. Other jobs wait.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -46,7 +46,8 @@ fn allocation(text: &str) -> Allocation {
         let mut numbers = word.split(':').map(|number| number.parse::<u32>().expect("a number"));
         let mut next = || numbers.next().expect("COPY:NODE:WORKERS");
         let (copy, node, count) = (CopyId(next() as u16), NodeId(next()), next());
-        Placement { copy, task: TaskId(0), node, count, gpus: GpuSet::NONE }
+        let gpus = numbers.next().map_or(GpuSet::NONE, |gpu| GpuSet::whole(1 << gpu));
+        Placement { copy, task: TaskId(0), node, count, gpus }
     };
     Allocation::new(text.split_whitespace().map(placement).collect())
 }

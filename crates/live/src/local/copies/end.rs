@@ -45,7 +45,7 @@ impl Forked {
         if let Some(said) = said {
             reporter.say(self.held.job.id, self.held.attempt, said);
         }
-        if left.is_empty() {
+        if left.is_empty() && !self.is_out_of_place() {
             files::clean(&self.folder, self.ledger.number);
         }
         reporter.tell(event);

@@ -4,7 +4,7 @@
 //! A merge is a folder that is filled, then one small file that says it is done, and then files that are put in place; so a daemon
 //! that is killed finds a merge that never was, or one whose files only have to be put in place again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -35,8 +35,7 @@ impl Ledger {
 
     /// Once this is written the merge is done.
     pub(super) fn write(&self, attempt: &Folder) -> io::Result<()> {
-        attempt.replace("merged.json", self)?;
-        sync(&attempt.0)
+        attempt.replace_safely("merged.json", self)
     }
 }
 
@@ -156,10 +155,11 @@ impl Order {
             all.taken.extend(merged.taken);
         }
         // Whatever else a program keeps there has no mean.
-        for name in other_files(lead).map_err(MergeError::file(lead))? {
-            copy(&lead.join(&name), &staging.join(&name)).map_err(MergeError::file(&staging.join(&name)))?;
+        let others = other_files(lead).map_err(MergeError::file(lead))?;
+        for name in &others {
+            copy(&lead.join(name), &staging.join(name)).map_err(MergeError::file(&staging.join(name)))?;
         }
-        sync(&staging).map_err(MergeError::file(&staging))?;
+        sync(&staging, &others).map_err(MergeError::file(&staging))?;
         Ok(all)
     }
 
@@ -253,10 +253,12 @@ fn gather(folder: &Path, below: &Path, depth: usize, found: &mut Vec<PathBuf>) -
 /// Puts all files of a folder into another, each as a whole.
 fn put_in_place(staging: &Path, folder: &Path) -> io::Result<()> {
     fs::create_dir_all(folder)?;
-    for name in other_files(staging)?.into_iter().chain(mergeable(staging)?.into_iter().map(PathBuf::from)) {
-        copy(&staging.join(&name), &folder.join(&name))?;
+    let mut names = other_files(staging)?;
+    names.extend(mergeable(staging)?.into_iter().map(PathBuf::from));
+    for name in &names {
+        copy(&staging.join(name), &folder.join(name))?;
     }
-    sync(folder)
+    sync(folder, &names)
 }
 
 /// Copies a file as a whole, safe on disk.
@@ -275,6 +277,41 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn sync(folder: &Path) -> io::Result<()> {
-    File::open(folder)?.sync_all()
+/// Makes the names of files in and below a folder safe on disk, and its own.
+fn sync(folder: &Path, names: &[PathBuf]) -> io::Result<()> {
+    written(folder, names).iter().try_for_each(|folder| File::open(folder)?.sync_all())
+}
+
+/// All folders that have a new name in them once these files are in and below a folder, which may itself be new.
+fn written(folder: &Path, names: &[PathBuf]) -> BTreeSet<PathBuf> {
+    let below = names.iter().flat_map(|name| name.ancestors().skip(1)).map(|name| folder.join(name));
+    below.chain([folder.to_owned()]).chain(folder.parent().map(Path::to_owned)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_folder_with_a_new_name_is_made_safe() {
+        let names = ["state.safetensors", "data/seen.txt", "data/old/a.bin", "data/old/b.bin"];
+        let found = written(Path::new("/jobs/0/checkpoints"), &names.map(PathBuf::from));
+        let all =
+            ["/jobs/0", "/jobs/0/checkpoints", "/jobs/0/checkpoints/data", "/jobs/0/checkpoints/data/old"];
+        assert_eq!(found.into_iter().collect::<Vec<_>>(), all.map(PathBuf::from));
+    }
+
+    #[test]
+    fn files_are_put_in_place_below_folders_that_are_new() {
+        let at = tempfile::tempdir().expect("a folder");
+        let (staging, folder) = (at.path().join("staging"), at.path().join("new"));
+        fs::create_dir_all(staging.join("data/old")).expect("a folder");
+        for name in ["state.safetensors", "data/old/a.bin"] {
+            fs::write(staging.join(name), name).expect("it can be written");
+        }
+        put_in_place(&staging, &folder).expect("it can be done");
+        for name in ["state.safetensors", "data/old/a.bin"] {
+            assert_eq!(fs::read_to_string(folder.join(name)).expect("it is there"), name);
+        }
+    }
 }

@@ -9,6 +9,7 @@
 
 mod end;
 mod files;
+mod merge;
 mod one;
 mod quota;
 mod start;
@@ -18,19 +19,20 @@ use std::path::PathBuf;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use trainyard_sched::control::Event;
+use trainyard_sched::control::{Event, How};
 use trainyard_sched::model::{Allocation, Cluster, LossPoint, NodeId, StopRule};
 
-use self::files::{Ledger, MergeError, Order, Source};
+use self::files::{Ledger, MergeError, Order};
 use self::one::{End, OneCopy};
-use self::quota::Share;
+use self::quota::Runner;
 use super::attempt::{Folder, Running};
 use super::{Options, devices};
 use crate::consolidate::Merged;
 use crate::executor::{Held, Reporter};
 use crate::work::Launch;
 
-/// How often a merge that failed for want of room or the like is tried, and after how long each time.
+/// After how long a merge that failed for want of room or the like is tried again, and how often if the job ends for good, so that
+/// it can be withdrawn whatever the disk is like.
 const MOST_TRIES: u32 = 5;
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 /// How long copies may take to load before they are asked for a state for the first time, if nobody is in a hurry.
@@ -54,11 +56,17 @@ pub(super) struct Forked {
     asked: Option<Instant>,
     /// Whether the loop ordered a merge and was not told of one since.
     is_ordered: bool,
+    /// Whether the loop ordered a merge that it need not wait for.
+    is_needless: bool,
     tries: u32,
+    /// Why the latest merge failed.
+    trouble: Option<String>,
     not_before: Option<Instant>,
     begun: bool,
     /// Whether the loop told it to stop.
     told: bool,
+    /// Whether that is for good.
+    is_for_good: bool,
     lost: Option<NodeId>,
     closing: Option<Closing>,
     /// What people are told in the end.
@@ -104,6 +112,7 @@ impl Forked {
             copy.look(&options.jobs, reporter);
         }
         self.begin(reporter);
+        self.note_needless(reporter);
         self.note_beginnings(reporter);
         self.note_resized(reporter);
         self.report(reporter);
@@ -111,7 +120,7 @@ impl Forked {
         if self.is_working(reporter) {
             return false;
         }
-        if self.is_out_of_place() {
+        if self.is_out_of_place() && !self.gives_up() {
             self.merge(self.ledger, Vec::new());
             return false;
         }
@@ -126,12 +135,9 @@ impl Forked {
         false
     }
 
-    /// Once all copies have begun, the job has.
+    /// Once all copies have begun, the job has. If one cannot be launched, that is a start that failed, like that of any job.
     fn begin(&mut self, reporter: &Reporter) {
-        if self.begun || !self.copies.iter().all(|copy| copy.begun || copy.end.is_some()) {
-            return;
-        }
-        if !self.copies.iter().any(|copy| copy.begun) {
+        if self.begun || !self.copies.iter().all(|copy| copy.begun) {
             return;
         }
         self.begun = true;
@@ -225,8 +231,9 @@ impl Forked {
     }
 
     /// The loop tells it to save and leave.
-    pub(super) fn stop(&mut self) {
+    pub(super) fn stop(&mut self, how: How) {
         self.told = true;
+        self.is_for_good |= how == How::Finish;
         self.closing = Some(self.closing.unwrap_or(Closing::Told));
         self.copies.iter_mut().for_each(OneCopy::stop);
     }
@@ -259,7 +266,7 @@ impl Forked {
             // As with one copy, a program keeps the real devices that it began with.
             && (options.cpus_per_gpu.is_some() || devices(&self.held.allocation) == devices(allocation));
         if !may {
-            self.stop();
+            self.stop(How::Save);
             return;
         }
         for ((_, part), copy) in parts.into_iter().zip(&mut self.copies) {
@@ -270,143 +277,6 @@ impl Forked {
         }
         self.held.allocation = allocation.clone();
         self.resized = Some(allocation.clone());
-    }
-
-    /// The copies are to be brought together.
-    pub(super) fn order_merge(&mut self) {
-        if !self.begun || self.closing.is_some() {
-            return;
-        }
-        let was_ordered = std::mem::replace(&mut self.is_ordered, true);
-        if self.is_merging() {
-            // From now on they are in a hurry.
-            self.asked = self.asked.filter(|_| was_ordered);
-        } else if self.working.is_none() && !self.is_out_of_place() {
-            self.ask();
-        }
-    }
-
-    fn ask(&mut self) {
-        let (merged, next) = (self.ledger.number, self.ledger.number + 1);
-        self.asked.get_or_insert_with(Instant::now);
-        for copy in &mut self.copies {
-            let until = copy.until();
-            copy.tell(until, next, merged);
-        }
-    }
-
-    fn is_merging(&self) -> bool {
-        self.copies.iter().any(|copy| copy.merges().0 > self.ledger.number)
-    }
-
-    /// Whether a merge was made and, as far as is known, not put in place.
-    fn is_out_of_place(&self) -> bool {
-        self.copies.iter().any(|copy| copy.watched.is_some() && copy.merges().1 < self.ledger.number)
-    }
-
-    /// Waits until all copies have saved, or one takes too long.
-    fn gather(&mut self, reporter: &Reporter) {
-        // Perhaps an earlier daemon had not told all of them.
-        self.ask();
-        let (base, next) = (self.ledger.iterations, self.ledger.number + 1);
-        let mut sources = Vec::new();
-        let mut silent = Vec::new();
-        for (at, copy) in self.copies.iter_mut().enumerate() {
-            match copy.answer(reporter).filter(|answer| answer.merge == next) {
-                Some(answer) => {
-                    let iterations = (answer.iteration - base).max(0.0);
-                    sources.push(Source { folder: copy.folder.0.join("checkpoints"), iterations });
-                }
-                None => silent.push(at),
-            }
-        }
-        if silent.is_empty() {
-            if self.is_new {
-                sources.truncate(1);
-            }
-            let iterations = base + sources.iter().map(|source| source.iterations).sum::<f64>();
-            if self.is_new {
-                // All begin from it, whether or not it has done anything.
-                sources[0].iterations = sources[0].iterations.max(1.0);
-            }
-            sources.retain(|source| source.iterations > 0.0);
-            self.merge(Ledger { number: next, iterations }, sources);
-            return;
-        }
-        let grace = Duration::from_secs(self.held.work.grace_s.max(1).into());
-        let trains = |at: &usize| self.copies[*at].done_since(base) > 0.0;
-        let may_load = self.is_new && !self.is_ordered && !silent.iter().any(trains);
-        let grace = if may_load { grace.max(LOADING) } else { grace };
-        if self.asked.is_some_and(|since| since.elapsed() >= grace) {
-            let who: Vec<String> = silent.iter().map(|at| self.copies[*at].id.0.to_string()).collect();
-            self.reason = Some(format!(
-                "copy {} did not save for merge {next} within {} s; does the program read its control file?",
-                who.join(", "),
-                grace.as_secs()
-            ));
-            self.leave(Closing::Silent);
-        }
-    }
-
-    /// Begins a merge, or the end of one that was made.
-    fn merge(&mut self, ledger: Ledger, sources: Vec<Source>) {
-        if self.not_before.is_some_and(|not_before| Instant::now() < not_before) {
-            return;
-        }
-        // One that was told of it may have gone on already.
-        let waits = |copy: &&OneCopy| copy.end.is_none() && copy.merges().1 < ledger.number;
-        let copies = self.copies.iter().filter(waits);
-        let order = Order {
-            attempt: self.folder.clone(),
-            ledger,
-            sources,
-            job: self.checkpoints.clone(),
-            copies: copies.map(|copy| copy.folder.0.join("checkpoints")).collect(),
-        };
-        let task = order.clone();
-        self.working = Some(Working { order, thread: std::thread::spawn(move || task.perform()) });
-    }
-
-    /// Whether a merge is being made. Takes over what came of one that was.
-    fn is_working(&mut self, reporter: &Reporter) -> bool {
-        let Some(working) = self.working.take_if(|working| working.thread.is_finished()) else {
-            return self.working.is_some();
-        };
-        let (job, attempt) = (self.held.job.id, self.held.attempt);
-        let order = working.order;
-        match working.thread.join().expect("a merge does not panic") {
-            Ok(merged) => {
-                if let Some(text) = words(&order, &merged) {
-                    reporter.say(job, attempt, text);
-                }
-                (self.ledger, self.tries, self.not_before) = (order.ledger, 0, None);
-                self.total = self.total.max(self.ledger.iterations);
-                self.done = vec![0.0; self.copies.len()];
-                let number = self.ledger.number;
-                let until = self.goal().map(|_| self.ledger.iterations as u64);
-                for copy in &mut self.copies {
-                    copy.tell(until, number, number);
-                }
-                (self.asked, self.is_new) = (None, false);
-                if std::mem::take(&mut self.is_ordered) && self.closing.is_none() {
-                    reporter.tell(Event::Merged { job, attempt });
-                }
-            }
-            Err(error) => {
-                let text = format!("the copies cannot be merged: {error}");
-                reporter.say(job, attempt, text.clone());
-                self.tries += 1;
-                self.not_before = Some(Instant::now() + TRY_AGAIN);
-                let is_made = Ledger::read(&self.folder).is_some_and(|ledger| ledger == order.ledger);
-                if is_made {
-                    self.ledger = order.ledger;
-                } else if !error.may_pass() || self.tries >= MOST_TRIES {
-                    self.leave(Closing::Unmerged);
-                    (self.closing, self.reason) = (Some(Closing::Unmerged), Some(text));
-                }
-            }
-        }
-        false
     }
 
     /// What the job is to come to, if that is known.
@@ -422,25 +292,18 @@ impl Forked {
     /// Lets copies train on, as long as there is something to do.
     fn hand_out(&mut self) {
         let Some(goal) = self.goal() else { return };
-        let base = self.ledger.iterations;
-        let begin = base as u64;
-        let shares: Vec<Share> = self
-            .copies
-            .iter()
-            .map(|copy| Share {
-                done: copy.done_since(base) as u64,
-                may: copy.until().unwrap_or(0).saturating_sub(begin),
-                speed: copy.speed,
-            })
-            .collect();
-        if base + shares.iter().map(|share| share.done as f64).sum::<f64>() >= goal {
+        let runners = self.copies.iter().map(|copy| Runner {
+            iterations: copy.iterations,
+            until: copy.until().unwrap_or(0),
+            speed: copy.speed,
+        });
+        let Some(ends) = quota::ends(self.ledger.iterations, goal, &runners.collect::<Vec<_>>()) else {
             self.leave(Closing::Done);
             return;
-        }
-        let may = quota::hand_out((goal - base).ceil() as u64, &shares);
-        for (copy, may) in self.copies.iter_mut().zip(may) {
+        };
+        for (copy, until) in self.copies.iter_mut().zip(ends) {
             let (merge, merged) = copy.merges();
-            copy.tell(Some(begin + may), merge, merged);
+            copy.tell(Some(until), merge, merged);
         }
     }
 
@@ -468,21 +331,6 @@ fn between(
         (done > 0.0).then_some(LossPoint { iteration: from + part * (to - from), ..point })
     };
     losses.into_iter().filter_map(place).collect()
-}
-
-/// What people are told of a merge.
-fn words(order: &Order, merged: &Merged) -> Option<String> {
-    if order.sources.is_empty() {
-        return None;
-    }
-    let iterations: Vec<String> = order.sources.iter().map(|source| source.iterations.to_string()).collect();
-    let mut text = format!("merged after {} iterations of its copies", iterations.join(" + "));
-    if !merged.taken.is_empty() {
-        let first: Vec<&str> = merged.taken.iter().take(5).map(String::as_str).collect();
-        let more = if merged.taken.len() > 5 { " and others" } else { "" };
-        text += &format!("; {}{more} has no mean and is that of the copy that did most", first.join(", "));
-    }
-    Some(text)
 }
 
 #[cfg(test)]

@@ -9,19 +9,51 @@ const UNKNOWN_PART: f64 = 1.0 / 16.0;
 /// A piece lasts so long at least, in seconds: a copy needs a moment to hear of its next one.
 const LEAST_S: f64 = 0.5;
 
-/// A copy, in iterations since all copies were equal.
+/// A copy as it counts itself.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Share {
-    /// What it has done.
-    pub(super) done: u64,
-    /// What it may do.
-    pub(super) may: u64,
+pub(super) struct Runner {
+    /// How far it is.
+    pub(super) iterations: f64,
+    /// How far it may train.
+    pub(super) until: u64,
     /// Its speed in iterations a second; 0 while that is not known.
     pub(super) speed: f64,
 }
 
+/// How far each copy may train from now on, if all were equal after `base` iterations and together come to `goal`; nothing if they
+/// have. Programs may count parts of iterations, and are told whole ones.
+pub(super) fn ends(base: f64, goal: f64, copies: &[Runner]) -> Option<Vec<u64>> {
+    let done = |copy: &Runner| (copy.iterations - base).max(0.0);
+    if base + copies.iter().map(done).sum::<f64>() >= goal {
+        return None;
+    }
+    let shares: Vec<Share> = copies
+        .iter()
+        .map(|copy| Share {
+            done: done(copy) as u64,
+            may: (copy.until as f64 - base).max(0.0) as u64,
+            speed: copy.speed,
+        })
+        .collect();
+    let given = hand_out((goal - base).ceil() as u64, &shares);
+    // Nothing is taken back, and who may do no more is told nothing new.
+    let end = |(copy, may): (&Runner, u64)| copy.until.max((base + may as f64).ceil() as u64);
+    Some(copies.iter().zip(given).map(end).collect())
+}
+
+/// A copy, in iterations since all copies were equal.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Share {
+    /// What it has done.
+    done: u64,
+    /// What it may do.
+    may: u64,
+    /// Its speed in iterations a second; 0 while that is not known.
+    speed: f64,
+}
+
 /// What each copy may do from now on, if all of them together are to do `all`.
-pub(super) fn hand_out(all: u64, copies: &[Share]) -> Vec<u64> {
+fn hand_out(all: u64, copies: &[Share]) -> Vec<u64> {
     let taken: u64 = copies.iter().map(|copy| copy.may.max(copy.done)).sum();
     let mut left = all.saturating_sub(taken);
     let sum: f64 = copies.iter().map(|copy| copy.speed).sum();
@@ -102,5 +134,30 @@ mod tests {
         // One that has gone further than it may takes that from the others.
         let far = Share { done: 5, may: 3, speed: 1.0 };
         assert_eq!(hand_out(5, &[far, share(1.0)]), [3, 0]);
+    }
+
+    #[test]
+    fn copies_that_began_between_two_iterations_come_to_the_goal() {
+        for (base, goal, copies) in [(0.5, 10.0, 2), (2.25, 7.5, 3), (0.999, 20.0, 3), (3.0, 11.0, 2)] {
+            // A program may go on from what it was told, or count in whole numbers.
+            for first in [base, f64::floor(base)] {
+                let until = base as u64;
+                let mut all = vec![Runner { iterations: first, until, speed: 0.0 }; copies];
+                let mut rounds = 0;
+                while let Some(ends) = ends(base, goal, &all) {
+                    for (copy, until) in all.iter_mut().zip(ends) {
+                        copy.until = until;
+                        while copy.iterations < until as f64 {
+                            copy.iterations += 1.0;
+                        }
+                    }
+                    rounds += 1;
+                    assert!(rounds < 100, "they wait for ever: {base}, {goal}, {all:?}");
+                }
+                let sum = base + all.iter().map(|copy| copy.iterations - base).sum::<f64>();
+                assert!(sum < goal + 1.0 + copies as f64, "{base}, {goal}: {all:?}");
+                assert!(base.fract() > 0.0 || sum == goal, "{base}, {goal}: {all:?}");
+            }
+        }
     }
 }

@@ -1,0 +1,192 @@
+//! How copies are brought together: they are asked to save, and what they saved is merged by a thread of its own.
+
+use std::time::{Duration, Instant};
+
+use trainyard_sched::control::Event;
+
+use super::files::{Ledger, Order, Source};
+use super::one::OneCopy;
+use super::{Closing, Forked, LOADING, MOST_TRIES, TRY_AGAIN, Working};
+use crate::consolidate::Merged;
+use crate::executor::Reporter;
+
+impl Forked {
+    /// The copies are to be brought together.
+    pub(in crate::local) fn order_merge(&mut self) {
+        if !self.begun || self.closing.is_some() {
+            return;
+        }
+        let base = self.ledger.iterations;
+        if self.trouble.is_some() || self.copies.iter().all(|copy| copy.done_since(base) == 0.0) {
+            // Nobody is asked: there is nothing to merge, as while programs load, or no room to do it. Whoever is to stop saves
+            // as it leaves, and that is merged then.
+            self.is_needless = true;
+            return;
+        }
+        let was_ordered = std::mem::replace(&mut self.is_ordered, true);
+        if self.is_merging() {
+            // From now on they are in a hurry.
+            self.asked = self.asked.filter(|_| was_ordered);
+        } else if self.working.is_none() && !self.is_out_of_place() {
+            self.ask();
+        }
+    }
+
+    /// Whether there was no room for a merge, and nobody is to wait for it any longer.
+    pub(super) const fn gives_up(&self) -> bool {
+        self.is_for_good && self.tries >= MOST_TRIES
+    }
+
+    /// Tells the loop that it need not wait for the merge that it ordered.
+    pub(super) fn note_needless(&mut self, reporter: &Reporter) {
+        if std::mem::take(&mut self.is_needless) && self.closing.is_none() {
+            reporter.tell(Event::Merged { job: self.held.job.id, attempt: self.held.attempt });
+        }
+    }
+
+    fn ask(&mut self) {
+        let (merged, next) = (self.ledger.number, self.ledger.number + 1);
+        self.asked.get_or_insert_with(Instant::now);
+        for copy in &mut self.copies {
+            let until = copy.until();
+            copy.tell(until, next, merged);
+        }
+    }
+
+    pub(super) fn is_merging(&self) -> bool {
+        self.copies.iter().any(|copy| copy.merges().0 > self.ledger.number)
+    }
+
+    /// Whether a merge was made and, as far as is known, not put in place.
+    pub(super) fn is_out_of_place(&self) -> bool {
+        self.copies.iter().any(|copy| copy.watched.is_some() && copy.merges().1 < self.ledger.number)
+    }
+
+    /// Waits until all copies have saved, or one takes too long.
+    pub(super) fn gather(&mut self, reporter: &Reporter) {
+        // Perhaps an earlier daemon had not told all of them.
+        self.ask();
+        let (base, next) = (self.ledger.iterations, self.ledger.number + 1);
+        let (mut sources, mut silent, mut first) = (Vec::new(), Vec::new(), None);
+        for (at, copy) in self.copies.iter_mut().enumerate() {
+            match copy.answer(reporter).filter(|answer| answer.merge == next) {
+                Some(answer) => {
+                    first = first.or(Some(answer.iteration));
+                    let iterations = (answer.iteration - base).max(0.0);
+                    sources.push(Source { folder: copy.folder.0.join("checkpoints"), iterations });
+                }
+                None => silent.push(at),
+            }
+        }
+        if silent.is_empty() {
+            let mut iterations = base + sources.iter().map(|source| source.iterations).sum::<f64>();
+            if let Some(own) = first.filter(|_| self.is_new) {
+                // All begin from the state of the first one, whether or not it has done anything, and it alone knows how far that
+                // is: what the loop believes is of a state that is not there.
+                iterations = own;
+                sources.truncate(1);
+                sources[0].iterations = own.max(1.0);
+            }
+            sources.retain(|source| source.iterations > 0.0);
+            self.merge(Ledger { number: next, iterations }, sources);
+            return;
+        }
+        let grace = Duration::from_secs(self.held.work.grace_s.max(1).into());
+        let trains = |at: &usize| self.copies[*at].done_since(base) > 0.0;
+        let may_load = self.is_new && !self.is_ordered && !silent.iter().any(trains);
+        let grace = if may_load { grace.max(LOADING) } else { grace };
+        if self.asked.is_some_and(|since| since.elapsed() >= grace) {
+            let who: Vec<String> = silent.iter().map(|at| self.copies[*at].id.0.to_string()).collect();
+            self.reason = Some(format!(
+                "copy {} did not save for merge {next} within {} s; does the program read its control file?",
+                who.join(", "),
+                grace.as_secs()
+            ));
+            self.leave(Closing::Silent);
+        }
+    }
+
+    /// Begins a merge, or the end of one that was made.
+    pub(super) fn merge(&mut self, ledger: Ledger, sources: Vec<Source>) {
+        if self.not_before.is_some_and(|not_before| Instant::now() < not_before) {
+            return;
+        }
+        // One that was told of it may have gone on already.
+        let waits = |copy: &&OneCopy| copy.end.is_none() && copy.merges().1 < ledger.number;
+        let copies = self.copies.iter().filter(waits);
+        let order = Order {
+            attempt: self.folder.clone(),
+            ledger,
+            sources,
+            job: self.checkpoints.clone(),
+            copies: copies.map(|copy| copy.folder.0.join("checkpoints")).collect(),
+        };
+        let task = order.clone();
+        self.working = Some(Working { order, thread: std::thread::spawn(move || task.perform()) });
+    }
+
+    /// Whether a merge is being made. Takes over what came of one that was.
+    pub(super) fn is_working(&mut self, reporter: &Reporter) -> bool {
+        let Some(working) = self.working.take_if(|working| working.thread.is_finished()) else {
+            return self.working.is_some();
+        };
+        let (job, attempt) = (self.held.job.id, self.held.attempt);
+        let order = working.order;
+        match working.thread.join().expect("a merge does not panic") {
+            Ok(merged) => {
+                if let Some(text) = words(&order, &merged) {
+                    reporter.say(job, attempt, text);
+                }
+                (self.ledger, self.tries, self.not_before, self.trouble) = (order.ledger, 0, None, None);
+                let reached = self.ledger.iterations;
+                self.total = if self.is_new { reached } else { self.total.max(reached) };
+                self.done = vec![0.0; self.copies.len()];
+                let number = self.ledger.number;
+                let until = self.goal().map(|_| self.ledger.iterations as u64);
+                for copy in &mut self.copies {
+                    copy.tell(until, number, number);
+                }
+                (self.asked, self.is_new) = (None, false);
+                if std::mem::take(&mut self.is_ordered) && self.closing.is_none() {
+                    reporter.tell(Event::Merged { job, attempt });
+                }
+            }
+            Err(error) => {
+                let text = format!("the copies cannot be merged: {error}");
+                // It is tried again and again.
+                if self.trouble.as_ref() != Some(&text) {
+                    reporter.say(job, attempt, text.clone());
+                    self.trouble = Some(text.clone());
+                }
+                self.tries += 1;
+                self.not_before = Some(Instant::now() + TRY_AGAIN);
+                let is_made = Ledger::read(&self.folder).is_some_and(|ledger| ledger == order.ledger);
+                let is_hopeless = !is_made && !error.may_pass();
+                // Whatever the loop waits for need not wait for room.
+                self.is_needless |= !is_hopeless && std::mem::take(&mut self.is_ordered);
+                if is_made {
+                    self.ledger = order.ledger;
+                } else if is_hopeless || self.gives_up() {
+                    self.leave(Closing::Unmerged);
+                    (self.closing, self.reason) = (Some(Closing::Unmerged), Some(text));
+                }
+            }
+        }
+        false
+    }
+}
+
+/// What people are told of a merge.
+fn words(order: &Order, merged: &Merged) -> Option<String> {
+    if order.sources.is_empty() {
+        return None;
+    }
+    let iterations: Vec<String> = order.sources.iter().map(|source| source.iterations.to_string()).collect();
+    let mut text = format!("merged after {} iterations of its copies", iterations.join(" + "));
+    if !merged.taken.is_empty() {
+        let first: Vec<&str> = merged.taken.iter().take(5).map(String::as_str).collect();
+        let more = if merged.taken.len() > 5 { " and others" } else { "" };
+        text += &format!("; {}{more} has no mean and is that of the copy that did most", first.join(", "));
+    }
+    Some(text)
+}
