@@ -65,9 +65,10 @@ step "tests: the hook for Python"
 python3 -m unittest discover -s python/tests
 
 step "tests: the API by its own document"
-[ -x target/schemathesis/bin/schemathesis ] || python3 -m venv target/schemathesis
-target/schemathesis/bin/pip install --quiet --disable-pip-version-check -r crates/app/tests/openapi/requirements.txt
-crates/app/tests/openapi/run.sh target/debug/trainyard target/schemathesis/bin/schemathesis
+built="${CARGO_TARGET_DIR:-target}"
+[ -x "$built/schemathesis/bin/schemathesis" ] || python3 -m venv "$built/schemathesis"
+"$built/schemathesis/bin/pip" install --quiet --disable-pip-version-check -r crates/app/tests/openapi/requirements.txt
+crates/app/tests/openapi/run.sh "$built/debug/trainyard" "$built/schemathesis/bin/schemathesis"
 
 step "documentation: cargo doc"
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet

@@ -6,7 +6,7 @@
 # does not end; `live.rs` follows it.
 set -euo pipefail
 trainyard=$(realpath "$1")
-schemathesis=$2
+schemathesis=$(realpath --no-symlinks "$2")
 place=$(realpath "$(dirname "$0")/../../../..")/target/tmp/openapi
 rm -rf "$place"
 mkdir -p "$place"
