@@ -318,3 +318,28 @@ fn a_job_that_was_moved_does_not_grow_back_to_where_it_may_no_longer_be() {
         assert_eq!((free.workers(), free.nodes().len()), (3, 2), "it takes first what it had: {free:?}");
     }
 }
+
+#[test]
+fn a_job_that_says_only_how_many_iterations_is_left_as_long_as_was_measured() {
+    let mut core = core(4, Tenants::default(), named("srtf"));
+    let counted =
+        Job { declared: Declared { iterations: Some(100.0), ..Declared::default() }, ..job(0, 0, 4) };
+    let left = |core: &Core, at: u64| {
+        core.state().job(JobId(0)).expect("it is there").declared_remaining(Time::from_secs(at))
+    };
+    arrive(&mut core, 0, vec![counted]);
+    let (id, attempt) = (JobId(0), Attempt(1));
+    assert_eq!(left(&core, 0), None, "nothing was measured yet");
+    tell(&mut core, 0, Event::Started { job: id, attempt, iterations: 0.0, speed: 0.0 });
+    let (iterations, speed, saved) = (20.0, 2.0, 20.0);
+    tell(&mut core, 10, Event::Progress { job: id, attempt, iterations, speed, saved, losses: Vec::new() });
+    assert_eq!(left(&core, 10), Some(Span::from_secs(40)));
+    assert_eq!(left(&core, 20), Some(Span::from_secs(30)));
+    // Who is known to be shorter goes first now.
+    let short =
+        Job { declared: Declared { limit: Some(Span::from_secs(5)), ..Declared::default() }, ..job(1, 0, 4) };
+    arrive(&mut core, 20, vec![short]);
+    assert!(has_target(&core, 1) && !has_target(&core, 0));
+    tell(&mut core, 21, Event::Stopped { job: id, attempt, iterations: 40.0 });
+    assert_eq!(left(&core, 25), Some(Span::from_secs(30)), "sixty iterations, as fast as before");
+}

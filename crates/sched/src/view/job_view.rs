@@ -102,15 +102,27 @@ impl JobView {
     }
 
     /// How long it still claims to run, if it says so: on what it holds if it runs, else on its
-    /// smallest gang.
+    /// smallest gang. Where it only says how many iterations, they take as long as was measured.
     pub fn declared_remaining(&self, now: Time) -> Option<Span> {
         let declared = &self.job.declared;
-        let (Some(count), Some(each)) = (declared.iterations, declared.iteration) else {
-            return Some(declared.limit?.saturating_sub(self.executed(now)));
-        };
-        let left = (count - self.iterations(now)).max(0.0);
-        let running = self.phase == Phase::Running && self.done.speed > 0.0;
-        Some(if running { Span::from_secs_f64(left / self.done.speed) } else { each.scaled(left) })
+        let left = declared.iterations.map(|count| (count - self.iterations(now)).max(0.0));
+        let by_limit = || Some(declared.limit?.saturating_sub(self.executed(now)));
+        let Some(left) = left else { return by_limit() };
+        if self.phase == Phase::Running && self.done.speed > 0.0 {
+            return Some(Span::from_secs_f64(left / self.done.speed));
+        }
+        match declared.iteration.or_else(|| self.measured_iteration()) {
+            Some(each) => Some(each.scaled(left)),
+            None => by_limit(),
+        }
+    }
+
+    /// The time of an iteration as measured last, on its smallest gang if it ever ran so.
+    fn measured_iteration(&self) -> Option<Span> {
+        let least = self.job.shape.data_parallel().map_or(1, |shape| shape.workers.min.max(1));
+        let points = self.speeds.points();
+        let point = points.iter().rfind(|point| point.workers == least).or_else(|| points.last())?;
+        Some(Span::from_secs_f64(1.0 / point.iterations_per_s))
     }
 
     /// Work that stopping it now would throw away, in GPU-seconds: the devices idle while it saves and
