@@ -354,6 +354,11 @@ fn a_job_whose_state_is_gone_counts_from_the_state_that_its_copies_begin_with() 
     runs(&yard, 2);
     assert_eq!(state(&job(&yard).copy(2, 0), "loaded-1").step, 0);
     assert_eq!(job(&yard).ledger(2), (1, 0.0));
+    for copy in 0..2 {
+        let order = fs::read(job(&yard).copy(2, copy).join("order.json")).expect("it is there");
+        let order: serde_json::Value = serde_json::from_slice(&order).expect("it is whole");
+        assert_eq!(order["begun_from"], 0.0, "what is counted of it counts from there");
+    }
     let trained = |copy| job(&yard).copy(2, copy).join("steps");
     while !(0..2).all(|copy| trained(copy).exists()) {
         std::thread::sleep(Duration::from_millis(5));

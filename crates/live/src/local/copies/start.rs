@@ -24,23 +24,26 @@ impl Forked {
     fn new(held: Held, options: &Options) -> Self {
         let folder = Folder::of(&options.jobs, held.job.id, held.attempt);
         let ledger = Ledger::read(&folder).unwrap_or(Ledger { number: 0, iterations: held.iterations });
+        let checkpoints = launch::checkpoints(&held, options);
+        let is_new = ledger.number == 0 && !has_state(&checkpoints);
+        // Whatever the loop believes, copies that find no state have done nothing.
+        let iterations = if is_new { 0.0 } else { ledger.iterations };
         let parts = split(&held.allocation);
         let of = parts.len();
         let (mut copies, mut programs_before) = (Vec::new(), 0);
         for (id, allocation) in parts {
-            let own = Held { allocation, pending: None, iterations: ledger.iterations, ..held.clone() };
+            let own = Held { allocation, pending: None, iterations, ..held.clone() };
             let gang = Gang { held: own, copy: Some(OneOf { id, of, programs_before }) };
             programs_before += gang.programs();
             copies.push(OneCopy::new(gang, folder.of_copy(id)));
         }
-        let checkpoints = launch::checkpoints(&held, options);
         Self {
             held,
             folder,
             ledger,
             preparing: None,
             working: None,
-            is_new: ledger.number == 0 && !has_state(&checkpoints),
+            is_new,
             asked: None,
             is_ordered: false,
             is_needless: false,
