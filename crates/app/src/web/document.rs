@@ -7,7 +7,7 @@ use utoipa::openapi::response::ResponseBuilder;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{ContentBuilder, OpenApi as ApiDocument, Ref};
 
-use super::jobs::StateFilter;
+use super::jobs::{Order, StateFilter};
 use super::problem::{CONTENT_TYPE, Problem};
 
 /// The head of the document; the paths are added where they are routed.
@@ -18,7 +18,7 @@ use super::problem::{CONTENT_TYPE, Problem};
         description = "Submits jobs to a cluster and says why they wait. All but /healthz and /readyz need `Authorization: \
                        Bearer TOKEN`. What goes wrong is told as `application/problem+json` (RFC 9457)."
     ),
-    components(schemas(Problem, StateFilter))
+    components(schemas(Problem, StateFilter, Order))
 )]
 pub(crate) struct Document;
 

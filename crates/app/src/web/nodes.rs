@@ -31,6 +31,7 @@ pub(crate) struct NodeList {
 #[into_params(parameter_in = Query)]
 pub(crate) struct WhichNodes {
     /// Only those after this number; `next` of the page before.
+    #[param(value_type = Option<i64>, minimum = 0, maximum = 4_294_967_295_i64)]
     after: Option<u32>,
     /// At most so many; by default all.
     limit: Option<usize>,

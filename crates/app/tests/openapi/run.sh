@@ -42,6 +42,7 @@ fuzz() {
         echo "the API did not pass; what was asked is in $place/$name.log" >&2
         exit 1
     }
+    if grep -i 'unresolvable reference' "$name.log" >&2; then exit 1; fi
     grep -E '^ +[0-9]+ generated' "$name.log" >&2
 }
 
