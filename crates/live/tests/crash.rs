@@ -3,25 +3,22 @@
 
 #![allow(dead_code, reason = "what tests share is not all used here")]
 
+#[path = "common/mortal.rs"]
+mod mortal;
 #[path = "common/place.rs"]
 mod place;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
 
+use mortal::{Mortal, at_each_place};
 use trainyard_live::store::Store;
 use trainyard_sched::control::{Batch, Core, Maker, Moment, Settings};
 use trainyard_sched::policies;
 
 /// After so many records the state is kept, so that a run has several snapshots and tails of every length.
 const KEEP_EVERY: u64 = 5;
-/// Runs at the same time; they mostly wait.
-const SIDE_BY_SIDE: usize = 8;
 /// More places than this nobody has; a run that dies so late never ends.
 const MOST_PLACES: u64 = 2_000;
 
@@ -62,11 +59,7 @@ const ENDS: [(&str, &str); 7] = [
 
 /// A daemon that may die, and what it has promised.
 struct Story {
-    folder: PathBuf,
-    /// Where each of its lives ends, the first one first; after them it lives on.
-    crashes: Vec<u64>,
-    life: Option<(Child, ChildStdin, BufReader<ChildStdout>)>,
-    deaths: usize,
+    daemon: Mortal,
     numbers: BTreeMap<String, u32>,
     /// Microseconds that each job has waited and run, as told last.
     served: BTreeMap<u32, (u64, u64)>,
@@ -74,63 +67,15 @@ struct Story {
 
 impl Story {
     fn begin(folder: PathBuf, crashes: Vec<u64>) -> Self {
-        Self { folder, crashes, life: None, deaths: 0, numbers: BTreeMap::new(), served: BTreeMap::new() }
-    }
-
-    /// Asks until there is an answer, over as many lives as it takes.
-    fn ask(&mut self, line: &str) -> String {
-        loop {
-            if self.life.is_none() && !self.live() {
-                continue;
-            }
-            let (_, to, from) = self.life.as_mut().expect("it lives");
-            let mut answer = String::new();
-            let told = writeln!(to, "{line}").and_then(|()| from.read_line(&mut answer));
-            if matches!(told, Ok(bytes) if bytes > 0) {
-                return answer.trim_end().to_owned();
-            }
-            self.mourn();
-        }
-    }
-
-    fn live(&mut self) -> bool {
-        let crash_at = self.crashes.get(self.deaths).map_or("never".to_owned(), u64::to_string);
-        let log = fs::OpenOptions::new().create(true).append(true).open(self.folder.join("daemon.log"));
-        let mut child = Command::new(env!("CARGO_BIN_EXE_yard"))
-            .arg("serve")
-            .arg(&self.folder)
-            .args(["fair", &KEEP_EVERY.to_string(), &crash_at])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(log.expect("a log can be written"))
-            .spawn()
-            .expect("the daemon can be started");
-        let (to, from) = (child.stdin.take().expect("piped"), child.stdout.take().expect("piped"));
-        let mut from = BufReader::new(from);
-        let mut ready = String::new();
-        let is_ready = from.read_line(&mut ready).is_ok() && ready == "ready\n";
-        self.life = Some((child, to, from));
-        if !is_ready {
-            self.mourn();
-        }
-        is_ready
-    }
-
-    /// It died, and only as it was meant to.
-    fn mourn(&mut self) {
-        let (mut child, ..) = self.life.take().expect("it lived");
-        let status = child.wait().expect("it can be waited for");
-        let log = fs::read_to_string(self.folder.join("daemon.log")).unwrap_or_default();
-        assert_eq!(status.signal(), Some(9), "{status}: {log}");
-        self.deaths += 1;
-        assert!(self.deaths <= self.crashes.len(), "it dies by itself: {log}");
+        let daemon = Mortal::new(folder, crashes, "fair", KEEP_EVERY);
+        Self { daemon, numbers: BTreeMap::new(), served: BTreeMap::new() }
     }
 
     fn tell(&mut self, line: &str) {
-        let line = line.replace("$L", &noting(&self.folder.join("log")));
+        let line = line.replace("$L", &noting(&self.daemon.folder.join("log")));
         match line.split(' ').collect::<Vec<_>>()[..] {
             ["submit", key, ..] => {
-                let answer = self.ask(&line);
+                let answer = self.daemon.ask(&line);
                 let number = answer.split(' ').next().and_then(|number| number.parse().ok());
                 let number: u32 = number.unwrap_or_else(|| panic!("{answer}"));
                 let before = self.numbers.insert(key.to_owned(), number);
@@ -138,22 +83,22 @@ impl Story {
             }
             ["withdraw", key] => {
                 let number = self.numbers[key];
-                assert_eq!(self.ask(&format!("withdraw {number}")), "withdrawn");
+                assert_eq!(self.daemon.ask(&format!("withdraw {number}")), "withdrawn");
             }
             ["running", key] => {
                 let number = self.numbers[key];
-                assert_eq!(self.ask(&format!("running {number}")), "running");
+                assert_eq!(self.daemon.ask(&format!("running {number}")), "running");
             }
-            ["wait"] => drop(self.ask("wait")),
-            ["policy", ..] => assert_eq!(self.ask(&line), "chosen"),
-            _ => assert_eq!(self.ask(&line), "changed"),
+            ["wait"] => drop(self.daemon.ask("wait")),
+            ["policy", ..] => assert_eq!(self.daemon.ask(&line), "chosen"),
+            _ => assert_eq!(self.daemon.ask(&line), "changed"),
         }
         self.look_at_served();
     }
 
     /// Time that a job has had is not taken from it.
     fn look_at_served(&mut self) {
-        let told = self.ask("served");
+        let told = self.daemon.ask("served");
         for job in told.split(' ').filter(|job| !job.is_empty()) {
             let parts: Vec<u64> = job.split(':').map(|part| part.parse().expect("a number")).collect();
             let now = (parts[1], parts[2]);
@@ -163,14 +108,14 @@ impl Story {
     }
 
     fn run(mut self) -> usize {
-        fs::create_dir_all(self.folder.join("log")).expect("a folder");
+        fs::create_dir_all(self.daemon.folder.join("log")).expect("a folder");
         STORY.iter().for_each(|line| self.tell(line));
-        let ended = self.ask("wait");
+        let ended = self.daemon.ask("wait");
         // Asked again, everything is as it was answered.
-        assert_eq!(self.ask("who"), "fair Up Up");
+        assert_eq!(self.daemon.ask("who"), "fair Up Up");
         for (place, (key, _)) in ENDS.iter().enumerate() {
             assert_eq!(self.numbers[*key] as usize, place, "{key}: in the order of the requests");
-            assert_eq!(self.ask(&format!("submit {key} 1 1 true")), format!("{place} false"));
+            assert_eq!(self.daemon.ask(&format!("submit {key} 1 1 true")), format!("{place} false"));
         }
         let expected: Vec<String> =
             ENDS.iter().enumerate().map(|(n, (_, outcome))| format!("{n}:Some({outcome})")).collect();
@@ -178,19 +123,17 @@ impl Story {
             ended.split(' ').map(|job| job.rsplit_once(':').map_or(job, |(job, _)| job)).collect();
         assert_eq!(told, expected, "{ended}");
         self.look_at_starts(&ended);
-        assert_eq!(self.ask("leave"), "left");
-        let (mut child, ..) = self.life.take().expect("it lived until now");
-        assert!(child.wait().expect("it ended").success());
-        nothing_is_left(&self.folder);
-        the_journal_says_what_was_kept(&self.folder.join("journal.sqlite"));
-        self.deaths
+        let deaths = self.daemon.leave();
+        nothing_is_left(&self.daemon.folder);
+        the_journal_says_what_was_kept(&self.daemon.folder.join("journal.sqlite"));
+        deaths
     }
 
     /// No attempt began twice, and no two of one job were there at the same time.
     fn look_at_starts(&self, ended: &str) {
         for job in ended.split(' ') {
             let parts: Vec<&str> = job.split(':').collect();
-            let log = fs::read_to_string(self.folder.join("log").join(parts[0])).unwrap_or_default();
+            let log = fs::read_to_string(self.daemon.folder.join("log").join(parts[0])).unwrap_or_default();
             let mut starts: Vec<&str> = log.lines().collect();
             assert!(!starts.contains(&"twice"), "job {} ran twice at a time: {starts:?}", parts[0]);
             let all = starts.len();
@@ -259,27 +202,5 @@ fn the_journal_says_what_was_kept(journal: &Path) {
 #[test]
 fn a_daemon_that_dies_anywhere_comes_back_as_if_nothing_had_been() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (next, last) = (AtomicU64::new(1), AtomicU64::new(MOST_PLACES));
-    std::thread::scope(|scope| {
-        for _ in 0..SIDE_BY_SIDE {
-            scope.spawn(|| {
-                loop {
-                    let place = next.fetch_add(1, Ordering::SeqCst);
-                    if place >= last.load(Ordering::SeqCst) {
-                        break;
-                    }
-                    // Each second time it dies once more, while or soon after it comes back.
-                    let again = (place % 2 == 0).then_some(place / 2 % 12 + 1);
-                    let crashes = std::iter::once(place).chain(again).collect();
-                    let own = folder.path().join(format!("{}-{place}", std::process::id()));
-                    if Story::begin(own, crashes).run() == 0 {
-                        last.fetch_min(place, Ordering::SeqCst);
-                    }
-                }
-            });
-        }
-    });
-    let places = last.load(Ordering::SeqCst);
-    println!("died at each of the first {} places", places - 1);
-    assert!((50..MOST_PLACES).contains(&places), "so few or so many places: {places}");
+    at_each_place(folder.path(), MOST_PLACES, |folder, crashes| Story::begin(folder, crashes).run());
 }
