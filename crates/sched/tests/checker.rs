@@ -12,7 +12,7 @@ use trainyard_sched::model::{
     NodeState, Parallelism, Placement, RackId, Resources, SERVER_TASK, Seed, StopRule, TaskId, Tenants, Time,
     Topology, WORKER_TASK, WorkerRange,
 };
-use trainyard_sched::view::{Causes, Changed, JobView, Phase, Snapshot};
+use trainyard_sched::view::{Causes, Changed, JobView, Note, Phase, Snapshot};
 
 /// Node 0 and 1: v100 in two racks; 2: k80; 3: draining; 4: down. Four GPUs each. Job 0 runs on node 0.
 fn snapshot(jobs: Vec<Job>) -> Snapshot {
@@ -38,6 +38,7 @@ fn snapshot(jobs: Vec<Job>) -> Snapshot {
         number: 0,
         cluster: Arc::new(cluster),
         tenants: Arc::new(Tenants::default()),
+        note: Note::default(),
         jobs: jobs.into_iter().map(view).collect(),
         changed: Arc::new(Changed::default()),
     }

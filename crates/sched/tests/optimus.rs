@@ -11,7 +11,7 @@ use trainyard_sched::model::{
     SpeedFunction, SpeedTable, TenantId, Tenants, Time, Topology, WORKER_TASK, Wanted, WorkerRange,
 };
 use trainyard_sched::policies;
-use trainyard_sched::view::{Causes, Changed, JobView, Phase, Snapshot};
+use trainyard_sched::view::{Causes, Changed, JobView, Note, Phase, Snapshot};
 
 const NOW: Time = Time::from_secs(6000);
 
@@ -96,6 +96,7 @@ fn picture(cluster: Cluster, views: Vec<JobView>) -> Snapshot {
         number: 7,
         cluster: Arc::new(cluster),
         tenants: Arc::new(Tenants::default()),
+        note: Note::default(),
         jobs: views.into_iter().map(|view| (view.id(), Arc::new(view))).collect(),
         changed: Arc::new(Changed { jobs: ids, nodes: Vec::new() }),
     }

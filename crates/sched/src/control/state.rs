@@ -29,6 +29,9 @@ pub struct State {
     /// Jobs that were known once and have ended: one bit each.
     ended: Vec<u64>,
     verdicts: BTreeMap<JobId, Verdict>,
+    /// What the policy remembers about the run.
+    #[serde(default)]
+    note: Note,
     /// Jobs that reported fewer iterations than they had, with the number.
     pub(super) suspects: BTreeMap<JobId, f64>,
     /// How loss curves are fitted, if they are.
@@ -81,6 +84,7 @@ impl State {
             jobs: Jobs::new(),
             ended: Vec::new(),
             verdicts: BTreeMap::new(),
+            note: Note::default(),
             suspects: BTreeMap::new(),
             fitting: None,
             reserved: Vec::new(),
@@ -183,6 +187,7 @@ impl State {
             number,
             cluster: self.cluster.clone(),
             tenants: self.tenants.clone(),
+            note: self.note.clone(),
             jobs,
             changed: Arc::new(changed),
         }
@@ -208,6 +213,7 @@ impl State {
     }
 
     pub(super) fn forget_notes(&mut self) {
+        self.note = Note::default();
         let noted: Vec<JobId> = self.jobs().filter(|view| !view.note.0.is_empty()).map(JobView::id).collect();
         for id in noted {
             self.edit(id, |view| view.note = Note::default());
@@ -512,6 +518,9 @@ impl State {
         }
         for (id, note) in &decision.notes {
             self.edit(*id, |view| view.note = note.clone());
+        }
+        if let Some(note) = &decision.note {
+            self.note = note.clone();
         }
     }
 

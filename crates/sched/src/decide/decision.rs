@@ -18,6 +18,9 @@ pub struct Decision {
     pub changes: Vec<Change>,
     /// What to remember about jobs, by ascending job.
     pub notes: Vec<(JobId, Note)>,
+    /// What to remember about the run as a whole, if that changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<Note>,
     /// When to ask again, whatever happens.
     pub wake: Option<Time>,
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Better, Convergence, Curve, Goals, GpuTypeSet, JobId, ModelId, Parallelism, Span, SpeedFunction,
+    Better, Convergence, Curve, Goals, GpuTypeSet, JobId, ModelId, Parallelism, Rates, Span, SpeedFunction,
     TenantId, Time,
 };
 
@@ -76,6 +76,9 @@ pub struct Declared {
     /// Its speed by workers and servers, if known from elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub speed: Option<SpeedFunction>,
+    /// Its speed by GPU type, if it was profiled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rates: Option<Arc<Rates>>,
     /// What is known of its loss.
     #[serde(default, skip_serializing_if = "DeclaredLoss::is_empty")]
     pub loss: DeclaredLoss,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use crate::estimate::{LossHistory, SpeedHistory};
-use crate::model::{Allocation, Attempt, CopyId, Job, JobId, NodeId, Span, Time};
+use crate::model::{Allocation, Attempt, CopyId, GpuTypeId, Job, JobId, NodeId, Span, Time};
 
 /// What the job is doing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -117,6 +117,22 @@ impl JobView {
         }
     }
 
+    /// How fast the whole gang goes on GPUs of one type, as far as known: as it was profiled, else as it declares, on
+    /// every type alike and in proportion to its workers. `None` if nothing is known of it; 0 where it does not fit.
+    pub fn iterations_per_s(&self, gpu_type: GpuTypeId, workers: u32, spread: bool) -> Option<f64> {
+        if !self.job.wanted.gpu_types.has(gpu_type) {
+            return Some(0.0);
+        }
+        let declared = &self.job.declared;
+        if let Some(per_s) = declared.rates.as_ref().and_then(|rates| rates.per_s(gpu_type, workers, spread))
+        {
+            return Some(per_s);
+        }
+        let least = self.job.shape.data_parallel().map_or(1, |shape| shape.workers.min.max(1));
+        let each_s = declared.iteration.or_else(|| self.measured_iteration())?.as_secs_f64();
+        (each_s > 0.0).then(|| f64::from(workers) / (f64::from(least) * each_s))
+    }
+
     /// The time of an iteration as measured last, on its smallest gang if it ever ran so.
     fn measured_iteration(&self) -> Option<Span> {
         let least = self.job.shape.data_parallel().map_or(1, |shape| shape.workers.min.max(1));
@@ -187,7 +203,7 @@ impl Served {
     }
 }
 
-/// A few integers that a policy asks to remember about a job. Only that policy knows their meaning.
+/// A few integers that a policy asks to remember, about a job or about the run. Only that policy knows their meaning.
 ///
 /// Notes are part of the snapshot and of the journal, so a policy's memory survives a crash and a replay.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::{Cluster, JobId, NodeId, Seed, Tenants, Time};
 
-use super::{Causes, JobView};
+use super::{Causes, JobView, Note};
 
 /// The jobs that have arrived and not ended, by number, with structural sharing.
 pub type Jobs = imbl::OrdMap<JobId, Arc<JobView>>;
@@ -29,6 +29,9 @@ pub struct Snapshot {
     pub cluster: Arc<Cluster>,
     /// The tenants.
     pub tenants: Arc<Tenants>,
+    /// What the policy asked to remember about the run as a whole.
+    #[serde(default)]
+    pub note: Note,
     /// The jobs.
     pub jobs: Jobs,
     /// What changed since the snapshot with the number before this one.

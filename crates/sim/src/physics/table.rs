@@ -1,6 +1,9 @@
 //! Measured throughputs: model x GPUs x GPU type x locality.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
+use trainyard_sched::model::{GpuTypeId, GpuTypeSet, Rate, Rates};
 
 /// How far apart the workers of a job are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -55,6 +58,22 @@ impl ThroughputTable {
             Ok(i) => entries[i].1 = per_s,
             Err(i) => entries.insert(i, (key, per_s)),
         }
+    }
+
+    /// How many rows there are.
+    pub fn rows(&self) -> u32 {
+        self.rows.len() as u32
+    }
+
+    /// What a row says of these GPU types, by their position.
+    pub fn rates(&self, row: u32, gpu_types: &[Arc<str>]) -> Rates {
+        let known = |((name, workers, spread), per_s): &((String, u32, bool), f64)| {
+            let at =
+                gpu_types.iter().take(GpuTypeSet::MAX_TYPES).position(|gpu_type| **gpu_type == **name)?;
+            let (gpu_type, workers, spread) = (GpuTypeId(at as u8), *workers, *spread);
+            Some(Rate { gpu_type, workers, spread, iterations_per_s: *per_s })
+        };
+        Rates::new(self.rows[row as usize].entries.iter().filter_map(known).collect(), Vec::new())
     }
 
     /// The least of a row's measurements that is not zero.

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use trainyard_sched::model::{GpuTypeId, GpuTypeSet, MoveCost, Parallelism, Span, Time, Wanted};
+use trainyard_sched::model::{GpuTypeId, GpuTypeSet, MoveCost, Parallelism, Rates, Span, Time, Wanted};
 
 use super::error::TraceError;
 use super::fields::{
@@ -123,6 +123,8 @@ pub(super) fn objective(field: &str, value: &str) -> Result<Option<f64>, Problem
 pub(super) struct Catalogue {
     table: Arc<ThroughputTable>,
     gpu_types: Vec<Arc<str>>,
+    /// What the table says of each row, for these types.
+    rates: Vec<Option<Arc<Rates>>>,
 }
 
 impl Catalogue {
@@ -134,7 +136,9 @@ impl Catalogue {
             "speeds are those of the table of throughputs that was given"
         });
         let table = import.options.throughputs.clone().unwrap_or_else(gavel_throughputs);
-        Self { table, gpu_types: import.options.gpu_types.clone() }
+        let gpu_types = import.options.gpu_types.clone();
+        let rates = (0..table.rows()).map(|row| table.rates(row, &gpu_types).shared()).collect();
+        Self { table, gpu_types, rates }
     }
 
     /// A job of `steps` iterations on `gpus` GPUs. Its declared iteration time is that on V100.
@@ -180,6 +184,7 @@ impl Catalogue {
         Ok(Draft {
             model: job_type,
             iteration: reference.map(|per_s| Span::from_secs_f64(1.0 / per_s)),
+            rates: self.rates[row as usize].clone(),
             wanted: Wanted { gpu_types, ..Wanted::default() },
             ..Draft::plain(submitted, Parallelism::gang(gpus), truth)
         })

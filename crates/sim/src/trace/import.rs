@@ -8,8 +8,8 @@ use rand_distr::{Distribution, StandardNormal};
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::SeedableRng;
 use trainyard_sched::model::{
-    Declared, DeclaredLoss, Goals, GpuTypeId, GpuTypeSet, Job, JobId, ModelId, MoveCost, Parallelism, Seed,
-    Span, TenantId, Time, Wanted,
+    Declared, DeclaredLoss, Goals, GpuTypeId, GpuTypeSet, Job, JobId, ModelId, MoveCost, Parallelism, Rates,
+    Seed, Span, TenantId, Time, Wanted,
 };
 
 use super::bounds::bounded;
@@ -57,6 +57,8 @@ pub(crate) struct Draft<'a> {
     pub(crate) iteration: Option<Span>,
     /// What the trace says that its owner claimed; else it is made from the truth.
     pub(crate) declared: Option<Declared>,
+    /// Its speed by GPU type, as it was profiled.
+    pub(crate) rates: Option<Arc<Rates>>,
     /// What its owner says of its loss.
     pub(crate) declared_loss: DeclaredLoss,
     /// What moving costs, where the trace says so.
@@ -87,6 +89,7 @@ impl Draft<'_> {
             truth,
             iteration: None,
             declared: None,
+            rates: None,
             declared_loss: DeclaredLoss::default(),
             move_cost: None,
             ended: None,
@@ -259,6 +262,7 @@ impl<'o> Import<'o> {
             submitted: draft.submitted,
             declared: Declared {
                 loss: draft.declared_loss,
+                rates: draft.rates,
                 ..draft.declared.unwrap_or_else(|| honest(&truth, &draft.shape, draft.iteration))
             },
             shape: draft.shape,
@@ -388,8 +392,8 @@ impl<'o> Import<'o> {
             None => None,
         };
         if !self.origins[index].declared_by_trace {
-            let Declared { loss, iteration, .. } = job.declared;
-            job.declared = Declared { loss, ..honest(truth, &job.shape, iteration) };
+            let Declared { loss, iteration, rates, .. } = std::mem::take(&mut job.declared);
+            job.declared = Declared { loss, rates, ..honest(truth, &job.shape, iteration) };
         }
         if let Some(Remark { done, problem }) = remark {
             let place = problem.place(&self.file, line);
@@ -469,8 +473,11 @@ pub(crate) fn declare(job: &mut Job, declaring: Declaring, seed: Seed) {
             let normal: f64 = StandardNormal.sample(&mut random);
             job.declared.iterations = job.declared.iterations.map(|count| count * (spread * normal).exp());
         }
-        // Of its length; what it says of its loss stays.
-        Declaring::Absent => job.declared = Declared { loss: job.declared.loss, ..Declared::default() },
+        // Of its length; what it says of its loss stays, and so does what others know of its speed.
+        Declaring::Absent => {
+            let Declared { loss, rates, .. } = std::mem::take(&mut job.declared);
+            job.declared = Declared { loss, rates, ..Declared::default() };
+        }
     }
 }
 

@@ -73,7 +73,7 @@ mod tests {
         Cluster, Declared, Goals, MoveCost, NodeState, Parallelism, Quota, RackId, Resources, Seed, Tenant,
         Tenants, UNLIMITED, Wanted, Weight, WorkerRange,
     };
-    use crate::view::{Causes, Changed, JobView};
+    use crate::view::{Causes, Changed, JobView, Note};
 
     fn elastic(id: u32, tenant: u32, workers: WorkerRange, worker: Resources) -> Job {
         Job {
@@ -100,6 +100,7 @@ mod tests {
             number: 3,
             cluster: Arc::new(cluster),
             tenants: Arc::new(tenants),
+            note: Note::default(),
             jobs: jobs.into_iter().map(|job| (job.id, Arc::new(JobView::new(Arc::new(job), at)))).collect(),
             changed: Arc::new(Changed { jobs: ids, nodes: Vec::new() }),
         }
