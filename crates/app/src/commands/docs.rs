@@ -117,17 +117,22 @@ fn presets() -> String {
          included. Presets that are not listed here have none.\n\n\
          | preset | option | meaning | unit | values | default |\n| --- | --- | --- | --- | --- | --- |\n",
     );
+    let mut rows: Vec<(String, Vec<String>)> = Vec::new();
     for preset in PRESETS {
         let Some(profiled) = preset.profiled else { continue };
         let defaults = profiled.defaults();
         for Parameter { name, meaning, unit, values } in profiled.parameters() {
             let default = short_value(&defaults[*name]);
-            let _ = writeln!(
-                text,
-                "| `{}` | `{name}` | {meaning} | {unit} | {values} | `{default}` |",
-                preset.name
-            );
+            let row = format!("| `{name}` | {meaning} | {unit} | {values} | `{default}` |");
+            let name = format!("`{}`", preset.name);
+            match rows.iter_mut().find(|(known, _)| *known == row) {
+                Some((_, names)) => names.push(name),
+                None => rows.push((row, vec![name])),
+            }
         }
+    }
+    for (row, names) in rows {
+        let _ = writeln!(text, "| {} {row}", names.join(", "));
     }
     text
 }
