@@ -2,6 +2,7 @@
 
 mod easy;
 mod fifo;
+pub mod gavel;
 mod optimus;
 mod sharing;
 mod slaq;
