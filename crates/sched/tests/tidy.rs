@@ -186,7 +186,7 @@ fn every_policy_file_is_in_the_table_and_knows_no_other_family() {
 }
 
 /// Families whose policies are still to come. The list may only shrink.
-const NOT_YET_LISTED: [&str; 1] = ["gavel"];
+const NOT_YET_LISTED: [&str; 0] = [];
 
 #[test]
 fn every_file_says_what_it_is_for() {

@@ -21,6 +21,7 @@ pub const ALL: &[&Entry] = &[
     &easy::ENTRY,
     &sharing::FAIR,
     &sharing::DRF,
+    &gavel::GAVEL,
     &slaq::SLAQ,
     &slaq::SLAQ_TAIL,
     &srtf::SRTF,
