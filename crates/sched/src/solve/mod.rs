@@ -1,4 +1,13 @@
-//! Programs and their solutions.
+//! Programs with linear rows, and what solves them.
+
+pub mod blocks;
+mod dense;
+mod interior;
+mod linear;
+
+pub use interior::Interior;
+pub use linear::{LinearProgram, Optimum, Row, Sense, Solver, TOLERANCE};
+
 /// Why a program has no answer.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Unsolved {

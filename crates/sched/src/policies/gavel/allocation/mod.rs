@@ -1,15 +1,21 @@
 //! The mathematics of Gavel: how the time of GPUs of several types is shared out among jobs, one file for each objective.
 //! All of it is pure: a problem goes in, shares come out, and what should be random is handed in.
 
+mod cost;
+mod finish_time;
+mod frame;
+mod isolated;
+mod makespan;
+mod max_min;
 mod packing;
 mod problem;
+mod sums;
 
-use serde::{Deserialize, Serialize};
-
+pub use cost::{Cheapest, CostForm, min_cost};
+pub use finish_time::finish_time_fairness;
+pub use isolated::isolated;
+pub use makespan::{bisected_makespan, min_makespan};
+pub use max_min::max_min;
 pub use packing::{Combination, PackedAllocation, Sharing};
 pub use problem::{Allocation, Column, Demand, Pool, Problem, Rates, Shares, Sight};
-
-/// What is kept from one solution to begin the next one with. It makes answers come sooner and changes them in the last
-/// digits at most, so whoever must repeat a run to the last bit keeps it with the rest of its state, or hands in a new one each time.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Memory {}
+pub use sums::{fifo_linear, max_sum};
