@@ -4,6 +4,7 @@
 //! from what the loop believes: a device given twice or a job started while it still runs ends the run.
 
 mod inspection;
+mod neighbours;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
@@ -15,7 +16,7 @@ use trainyard_sched::model::{Allocation, Attempt, Cluster, JobId, NodeId, NodeSt
 
 use crate::occupancy::Occupancy;
 pub use crate::options::Options;
-use crate::physics::{Crowd, Physics};
+use crate::physics::Physics;
 use crate::running::{Life, Running};
 use crate::truth::{Overheads, Reporting};
 use crate::workload::Workload;
@@ -285,31 +286,6 @@ impl SimBackend {
         per_s
     }
 
-    fn crowd(&self, id: JobId) -> Crowd {
-        if !self.physics.has_neighbours() {
-            return Crowd { flows: 1, sharers: 0 };
-        }
-        let run = self.jobs[id.index()].run.as_ref().expect("only a running job has neighbours");
-        self.occupancy.crowd(id, &run.held, self.physics.shared_links)
-    }
-
-    /// Times the jobs anew that share a node with one that came or went.
-    fn retime_neighbours(&mut self, of: JobId, held: &Allocation) {
-        if !self.physics.has_neighbours() {
-            return;
-        }
-        for id in self.occupancy.neighbours(held) {
-            let training = self.jobs[id.index()].run.as_ref().is_some_and(Running::is_training);
-            if id != of && training {
-                let speed = self.retime(id);
-                let run = self.run(id);
-                let (attempt, iterations, saved) = (run.attempt, run.iterations, run.saved);
-                let (job, losses) = (id, Vec::new());
-                self.ready.push(Event::Progress { job, attempt, iterations, speed, saved, losses });
-            }
-        }
-    }
-
     /// A job leaves its devices; returns its iterations.
     fn release(&mut self, id: JobId) -> f64 {
         self.advance(id);
@@ -410,6 +386,12 @@ impl SimBackend {
                 self.run(id).held = allocation.clone();
                 self.retime(id);
                 reported_after
+            }
+            // Whoever comes to its devices, or leaves them, does not interrupt it.
+            None if before.is_on_same_devices(allocation) => {
+                self.run(id).held = allocation.clone();
+                self.retime(id);
+                Span::ZERO
             }
             None => {
                 self.run(id).pause(allocation.clone());
