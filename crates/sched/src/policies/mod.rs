@@ -2,6 +2,7 @@
 
 mod easy;
 mod fifo;
+pub mod gavel;
 mod optimus;
 mod sharing;
 mod slaq;
@@ -20,6 +21,7 @@ pub const ALL: &[&Entry] = &[
     &easy::ENTRY,
     &sharing::FAIR,
     &sharing::DRF,
+    &gavel::GAVEL,
     &slaq::SLAQ,
     &slaq::SLAQ_TAIL,
     &srtf::SRTF,
