@@ -2,6 +2,7 @@
 
 mod easy;
 mod fifo;
+mod hadar;
 mod optimus;
 mod sharing;
 mod slaq;
@@ -31,6 +32,7 @@ pub const ALL: &[&Entry] = &[
     &slots::SRTF,
     &slots::TETRIS,
     &optimus::ENTRY,
+    &hadar::HADAR,
 ];
 
 /// The entry with this name.
