@@ -3,6 +3,7 @@
 mod easy;
 mod fifo;
 pub mod gavel;
+mod hadar;
 mod optimus;
 mod sharing;
 mod slaq;
@@ -22,6 +23,7 @@ pub const ALL: &[&Entry] = &[
     &sharing::FAIR,
     &sharing::DRF,
     &gavel::GAVEL,
+    &hadar::HADAR,
     &slaq::SLAQ,
     &slaq::SLAQ_TAIL,
     &srtf::SRTF,

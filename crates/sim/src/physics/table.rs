@@ -95,6 +95,23 @@ impl ThroughputTable {
         Rates::new(self.rows[row as usize].entries.iter().filter_map(known).collect(), Vec::new())
     }
 
+    /// The types, of these, for which a row has a figure for so many GPUs on one node.
+    pub fn gpu_types(&self, row: u32, gpus: u32, gpu_types: &[Arc<str>]) -> GpuTypeSet {
+        let known = |(i, name): (usize, &Arc<str>)| {
+            self.per_s(row, name, gpus, Locality::Node).map(|_| GpuTypeId(i as u8))
+        };
+        let fits: Vec<GpuTypeId> =
+            gpu_types.iter().take(GpuTypeSet::MAX_TYPES).enumerate().filter_map(known).collect();
+        if fits.len() == gpu_types.len() { GpuTypeSet::ALL } else { GpuTypeSet::of(&fits) }
+    }
+
+    /// The same figures, as if workers on several nodes were as fast as on one.
+    pub fn without_distance(&self) -> Self {
+        let mut table = self.clone();
+        table.rows.iter_mut().for_each(|row| row.entries.retain(|((_, _, several), _)| !several));
+        table
+    }
+
     /// The least of a row's measurements that is not zero.
     pub fn slowest_per_s(&self, row: u32) -> Option<f64> {
         let speeds = self.rows[row as usize].entries.iter().map(|(_, per_s)| *per_s);
