@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::model::{Allocation, GpuTypeSet, Job, JobId, NodeId, NodeState, Time, Topology, Wanted};
+use crate::model::{Allocation, GpuTypeSet, Job, JobId, NodeId, NodeState, Quotas, Time, Topology, Wanted};
 use crate::place::{Ask, FreeCapacity, NoRoom, Rule, largest_gang_by, no_room};
 use crate::view::{JobView, Note, Snapshot};
 
@@ -381,6 +381,11 @@ impl Plan {
         self.answer.notes.push((id, note));
     }
 
+    /// Lets the copies of a job be brought together, and says how far each may go from then on.
+    pub fn merge(&mut self, id: JobId, quotas: Quotas) {
+        self.answer.merges.push((id, quotas));
+    }
+
     /// Asks for a decision at `at` or earlier.
     pub fn wake_at(&mut self, at: Time) {
         self.answer.wake = Some(self.answer.wake.map_or(at, |wake| wake.min(at)));
@@ -423,6 +428,7 @@ impl Plan {
             verdicts.reverse();
         };
         latest(&mut answer.verdicts);
+        answer.merges.sort_by_key(|(id, _)| *id);
         answer.notes.sort_by_key(|(id, _)| *id);
         answer.notes.reverse();
         answer.notes.dedup_by_key(|(id, _)| *id);

@@ -13,6 +13,6 @@ pub use loss::{
     Recency, fit_inverse,
 };
 pub use speed::{
-    MAX_SPEED_POINTS, NormalEquations, OUTLIER, PROFILE_SIZES, SpeedFamily, SpeedFit, SpeedHistory,
+    MAX_SPEED_POINTS, MeasuredRate, MeasuredRates, NormalEquations, OUTLIER, PROFILE_SIZES, SpeedFamily, SpeedFit, SpeedHistory,
     SpeedPoint, fit_fixed_part, fit_speed,
 };
