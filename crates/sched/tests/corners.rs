@@ -5,7 +5,7 @@ use std::sync::Arc;
 use trainyard_sched::control::{Action, Batch, Core, Event, Settings, Step};
 use trainyard_sched::decide::{Abilities, Cadence, Decision, Plan, Policy, Reason, Verdict};
 use trainyard_sched::model::{
-    Allocation, Attempt, Cluster, CopyId, Declared, Goals, GpuSet, Job, JobId, MoveCost, NodeId, Parallelism,
+    Allocation, Attempt, Cluster, CopyId, Declared, Goals, GpuSet, Job, JobId, MoveCost, NodeId, Parallelism, Quotas,
     Placement, Quota, RackId, Resources, Seed, Span, Tenant, TenantId, Tenants, Time, Topology, WORKER_TASK,
     Wanted, Weight, WorkerRange,
 };
