@@ -165,7 +165,19 @@ fn wrong_devices_are_found() {
     finds(two(), &given(GpuSet::whole(0b1)), &wrong(1));
     finds(two(), &given(GpuSet { devices: 0b1111, share_milli: 500 }), &wrong(1));
     finds(two(), &given(GpuSet::whole(0b1_1000)), &wrong(1));
+    finds(two(), &given(GpuSet { devices: 0b11, share_milli: 400 }), &wrong(1));
     finds(two(), &given(GpuSet::whole(0b11)), &[]);
+    finds(two(), &given(GpuSet::half(0b11)), &[]);
+}
+
+#[test]
+fn two_gangs_may_share_all_their_devices_and_no_third() {
+    let jobs = || (0..3).map(|id| plain_job(id, Time::ZERO, 2)).collect::<Vec<_>>();
+    let half = || Allocation::new(vec![part(WORKER_TASK, 1, 2, GpuSet::half(0b11))]);
+    let whole = Allocation::new(vec![part(WORKER_TASK, 1, 2, GpuSet::whole(0b11))]);
+    finds(jobs(), &decision(vec![(1, half()), (2, half())]), &[]);
+    let over = [Fault::OverCommitted { job: JobId(2), node: NodeId(1) }];
+    finds(jobs(), &decision(vec![(1, half()), (2, whole)]), &over);
 }
 
 #[test]

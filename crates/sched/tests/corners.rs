@@ -344,3 +344,87 @@ fn a_job_that_says_only_how_many_iterations_is_left_as_long_as_was_measured() {
     tell(&mut core, 21, Event::Stopped { job: id, attempt, iterations: 40.0 });
     assert_eq!(left(&core, 25), Some(Span::from_secs(30)), "sixty iterations, as fast as before");
 }
+
+#[test]
+fn a_gang_makes_room_on_its_devices_before_another_comes_to_them_and_has_them_back_after_it_left() {
+    let policy = ByHand(Plan::default(), move |plan: &mut Plan, seen: &Snapshot| {
+        let one = |id: u32| seen.job(JobId(id)).map(|view| Arc::clone(&view.job));
+        let first = one(0).expect("it came first");
+        match one(1) {
+            None if plan.target(JobId(0)).is_none() => assert!(plan.place(&first, Rule::Pack)),
+            None => {
+                let held = plan.evict(JobId(0)).placements()[0];
+                let whole = GpuSet::whole(held.gpus.devices);
+                assert!(plan.give(&first, Allocation::new(vec![Placement { gpus: whole, ..held }])));
+            }
+            Some(second) => {
+                let half = plan.evict(JobId(0)).halved();
+                assert!(plan.give(&first, half.clone()) && plan.give(&second, half.clone()));
+                assert!(!plan.free().has_room_for(&half, &second.shape), "two have it all");
+            }
+        }
+        None
+    });
+    let mut core = core(4, Tenants::default(), Box::new(policy));
+    let check = |core: &Core| core.state().assert_consistent();
+    arrive(&mut core, 0, vec![job(0, 0, 4)]);
+    let started = |job| Event::Started { job: JobId(job), attempt: Attempt(1), iterations: 0.0, speed: 1.0 };
+    tell(&mut core, 0, started(0));
+    let step = arrive(&mut core, 1, vec![job(1, 0, 4)]);
+    let [Action::Resize { job: JobId(0), allocation, .. }] = &step.actions[..] else { panic!("{step:?}") };
+    assert_eq!(allocation.gpu_milli(), 2000, "the other has to wait until there is room");
+    let resized = |allocation: &Allocation| Event::Resized {
+        job: JobId(0),
+        attempt: Attempt(1),
+        allocation: allocation.clone(),
+        iterations: 1.0,
+        speed: 0.5,
+    };
+    let step = tell(&mut core, 1, resized(allocation));
+    assert!(matches!(step.actions[..], [Action::Start { job: JobId(1), .. }]), "{step:?}");
+    check(&core);
+    tell(&mut core, 1, started(1));
+    assert_eq!(core.state().job(JobId(0)).expect("it runs").served.moves, 0, "it did not move");
+    let step = tell(&mut core, 5, Event::Withdrawn { job: JobId(1) });
+    assert!(matches!(step.actions[..], [Action::Stop { job: JobId(1), .. }]), "{step:?}");
+    check(&core);
+    let step = tell(&mut core, 6, Event::Stopped { job: JobId(1), attempt: Attempt(1), iterations: 5.0 });
+    let [Action::Resize { job: JobId(0), allocation, .. }] = &step.actions[..] else { panic!("{step:?}") };
+    assert_eq!(allocation.gpu_milli(), 4000);
+    check(&core);
+    tell(&mut core, 6, resized(allocation));
+    check(&core);
+}
+
+#[test]
+fn a_gang_waits_for_the_whole_of_its_devices_until_the_other_has_left_them() {
+    let mut swap = false;
+    let policy = ByHand(Plan::default(), move |plan: &mut Plan, seen: &Snapshot| {
+        let jobs: Vec<_> = seen.jobs().map(|view| Arc::clone(&view.job)).collect();
+        if !swap {
+            assert!(plan.place(&jobs[0], Rule::Pack));
+            let half = plan.evict(JobId(0)).halved();
+            assert!(jobs.iter().all(|job| plan.give(job, half.clone())));
+        } else {
+            plan.evict(JobId(1));
+            let held = plan.evict(JobId(0)).placements()[0];
+            let whole = GpuSet::whole(held.gpus.devices);
+            assert!(plan.give(&jobs[0], Allocation::new(vec![Placement { gpus: whole, ..held }])));
+            plan.say(JobId(1), Verdict::Wait(Reason::NotYetEvaluated));
+        }
+        swap = true;
+        None
+    });
+    let mut core = core(4, Tenants::default(), Box::new(policy));
+    arrive(&mut core, 0, vec![job(0, 0, 4), job(1, 0, 4)]);
+    for id in 0..2 {
+        tell(
+            &mut core,
+            0,
+            Event::Started { job: JobId(id), attempt: Attempt(1), iterations: 0.0, speed: 1.0 },
+        );
+    }
+    let step = arrive(&mut core, 1, vec![job(2, 0, 4)]);
+    assert!(matches!(step.actions[..], [Action::Stop { job: JobId(1), .. }]), "{step:?}");
+    core.state().assert_consistent();
+}

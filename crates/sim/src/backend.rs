@@ -5,6 +5,7 @@
 
 mod forking;
 mod inspection;
+mod neighbours;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
@@ -19,7 +20,7 @@ use trainyard_sched::model::{
 use crate::copies::Copies;
 use crate::occupancy::Occupancy;
 pub use crate::options::Options;
-use crate::physics::{Crowd, Physics};
+use crate::physics::Physics;
 use crate::running::{Life, Running};
 use crate::truth::{Overheads, Reporting};
 use crate::workload::Workload;
@@ -310,29 +311,6 @@ impl SimBackend {
             self.expect(at, Coming::Finished(id, attempt, forecast));
         }
         per_s
-    }
-
-    fn crowd(&self, id: JobId) -> Crowd {
-        if !self.physics.has_neighbours() {
-            return Crowd { flows: 1, sharers: 0 };
-        }
-        let run = self.jobs[id.index()].run.as_ref().expect("only a running job has neighbours");
-        self.occupancy.crowd(id, &run.held, self.physics.shared_links)
-    }
-
-    /// Times the jobs anew that share a node with one that came or went.
-    fn retime_neighbours(&mut self, of: JobId, held: &Allocation) {
-        if !self.physics.has_neighbours() {
-            return;
-        }
-        for id in self.occupancy.neighbours(held) {
-            let training = self.jobs[id.index()].run.as_ref().is_some_and(Running::is_training);
-            if id != of && training {
-                self.retime(id);
-                let (attempt, iterations) = (self.run(id).attempt, self.run(id).iterations);
-                self.tell(id, attempt, iterations, Vec::new());
-            }
-        }
     }
 
     /// A job leaves its devices; returns its iterations.

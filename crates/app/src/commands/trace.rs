@@ -13,7 +13,7 @@ use trainyard_sim::workload::Workload;
 
 use super::inspection::Inspection;
 use super::{Ending, Output, in_form, print, say};
-use crate::config::{PIPE, TraceArguments, seed};
+use crate::config::{PIPE, PresetChoice, TraceArguments, seed};
 use crate::failure::Failure;
 use crate::render::inspection_text;
 
@@ -31,9 +31,9 @@ pub(super) enum TraceCommand {
 /// What `trace generate` is told.
 #[derive(Args, Debug)]
 pub(super) struct GenerateArguments {
-    /// The preset.
-    #[arg(long, value_name = "NAME", default_value = "day")]
-    preset: String,
+    /// The preset, such as gavel or gavel{multi_gpu = true}.
+    #[arg(long, value_name = "PRESET", default_value = "day")]
+    preset: PresetChoice,
     /// How many jobs [default: as the preset].
     #[arg(long, value_name = "N")]
     jobs: Option<u32>,
@@ -89,8 +89,10 @@ pub(super) fn perform(command: &TraceCommand, output: Output) -> Result<Ending, 
 fn make(given: &GenerateArguments, output: Output) -> Result<Ending, Failure> {
     let cluster = given.cluster.as_deref().map(cluster::load).transpose()?;
     let gpus = cluster.map_or(0, |file| file.cluster.gpu_count());
+    let PresetChoice { name: preset, options } = given.preset.clone();
     let parameters = Parameters {
-        preset: given.preset.clone(),
+        preset,
+        options,
         seed: Seed(given.seed),
         jobs: given.jobs,
         days: given.days,

@@ -259,11 +259,12 @@ fn check_target(seen: &Snapshot, view: &JobView, target: &Allocation, abilities:
         if state == NodeState::Down || (state == NodeState::Draining && !stays) {
             return Some(Fault::NodeNotUp { job: id, node: p.node });
         }
-        let demand = job.shape.demand_of(p.task).unwrap_or_default().gpu_milli;
-        let whole = demand < GPU || p.gpus.share_milli == GPU as u16;
+        let demand = job.shape.demand_of(p.task).unwrap_or_default();
+        // Whole GPUs are given whole, or half of each beside another gang.
+        let whole = demand.gpu_milli < GPU || [GPU, GPU / 2].contains(&u64::from(p.gpus.share_milli));
         let node_has = seen.cluster.node(p.node).gpu_count();
         let exist = node_has == 64 || p.gpus.devices >> node_has == 0;
-        if p.gpus.milli() != demand * u64::from(p.count) || !whole || !exist {
+        if p.gpus.milli() != p.takes(demand).gpu_milli || !whole || !exist {
             return Some(Fault::WrongDevices { job: id, node: p.node });
         }
     }

@@ -11,6 +11,7 @@ mod event;
 mod journal;
 mod ledger;
 mod moment;
+mod moves;
 mod reports;
 mod run;
 mod state;

@@ -15,6 +15,7 @@ use crate::view::{Causes, Changed, JobView, Jobs, Note, Phase, Snapshot};
 
 use super::copies::Stretch;
 use super::ledger::Ledger;
+use super::moves::{Move, beyond};
 use super::reports::resume_losses;
 use super::{Action, Event, How, Outcome};
 
@@ -57,13 +58,6 @@ pub struct State {
     just_ended: Vec<(JobId, Outcome)>,
     changed_jobs: BTreeSet<JobId>,
     changed_nodes: BTreeSet<NodeId>,
-}
-
-/// A move that was ordered and not yet reported.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct Move {
-    to: Allocation,
-    extra: Vec<Placement>,
 }
 
 impl State {
@@ -385,8 +379,9 @@ impl State {
         self.held.add(allocation, &view.job.shape);
         self.edit(id, |view| {
             close_span(view, at);
+            // One that shares its devices now, or has them alone again, did not move.
+            view.served.moves += u32::from(!view.held.is_on_same_devices(allocation));
             view.held = allocation.clone();
-            view.served.moves += 1;
             view.done.iterations = iterations;
             (view.done.speed, view.done.as_of) = (speed, at);
         });
@@ -598,19 +593,4 @@ fn close_span(view: &mut JobView, at: Time) {
         view.served.waited += span;
     }
     view.served.changed = at;
-}
-
-/// What of `wanted` is not part of `held`, part by part: further instances, and further devices. Where
-/// only the devices change there are no further instances.
-fn beyond(wanted: &Allocation, held: &Allocation) -> Vec<Placement> {
-    let more = |want: &Placement| {
-        let same = |have: &&Placement| (have.copy, have.task, have.node) == (want.copy, want.task, want.node);
-        let Some(have) = held.placements().iter().find(same) else { return *want };
-        let mut more = *want;
-        more.count = want.count.saturating_sub(have.count);
-        more.gpus.devices &= !have.gpus.devices;
-        more
-    };
-    let parts = wanted.placements().iter().map(more);
-    parts.filter(|part| part.count > 0 || part.gpus.devices != 0).collect()
 }

@@ -165,6 +165,20 @@ impl Plan {
         found
     }
 
+    /// Gives a job without a target exactly this, if all of it is free, on nodes that take work. Whether the job accepts
+    /// the place is the caller's concern.
+    ///
+    /// # Panics
+    /// If the job has a target.
+    pub fn give(&mut self, job: &Arc<Job>, allocation: Allocation) -> bool {
+        let free = self.free.has_room_for(&allocation, &job.shape);
+        if free {
+            self.free.take(&allocation, &job.shape);
+            self.set(job, allocation);
+        }
+        free
+    }
+
     /// Where [`Self::place`] would put a job now.
     pub fn would_place(&mut self, job: &Arc<Job>, rule: Rule) -> Option<Allocation> {
         let hidden = self.shun(job.id, NodeState::Draining);
@@ -384,6 +398,11 @@ impl Plan {
     /// Lets the copies of a job be brought together, and says how far each may go from then on.
     pub fn merge(&mut self, id: JobId, quotas: Quotas) {
         self.answer.merges.push((id, quotas));
+    }
+
+    /// Records what to remember about the run as a whole.
+    pub fn note_run(&mut self, note: Note) {
+        self.answer.note = Some(note);
     }
 
     /// Asks for a decision at `at` or earlier.

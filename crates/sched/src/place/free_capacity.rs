@@ -388,5 +388,5 @@ impl FreeCapacity {
 
 /// What one placement takes from its node.
 pub(super) fn demand(placement: &Placement, shape: &Parallelism) -> Resources {
-    shape.demand_of(placement.task).unwrap_or_default().times(u64::from(placement.count))
+    placement.takes(shape.demand_of(placement.task).unwrap_or_default())
 }

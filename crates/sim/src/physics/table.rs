@@ -26,8 +26,10 @@ pub struct ThroughputTable {
 #[derive(Clone, Debug, PartialEq)]
 struct Row {
     name: String,
-    /// Sorted by key: (GPU type name, GPUs, whether on several nodes).
+    /// Alone, sorted by key: (GPU type name, GPUs, whether on several nodes).
     entries: Vec<((String, u32, bool), f64)>,
+    /// Beside another row on the same GPUs, sorted by key: (the other row, GPU type name, GPUs).
+    pairs: Vec<((u32, String, u32), f64)>,
 }
 
 impl ThroughputTable {
@@ -36,7 +38,7 @@ impl ThroughputTable {
         if let Some(row) = self.row(model) {
             return row;
         }
-        self.rows.push(Row { name: model.to_owned(), entries: Vec::new() });
+        self.rows.push(Row { name: model.to_owned(), entries: Vec::new(), pairs: Vec::new() });
         (self.rows.len() - 1) as u32
     }
 
@@ -60,6 +62,23 @@ impl ThroughputTable {
         }
     }
 
+    /// Records how fast a row goes beside another one on the same GPUs, in iterations a second; 0 where the two do not fit.
+    pub fn insert_pair(&mut self, row: u32, other: u32, gpu_type: &str, gpus: u32, per_s: f64) {
+        let pairs = &mut self.rows[row as usize].pairs;
+        let key = (other, gpu_type.to_owned(), gpus);
+        match pairs.binary_search_by(|(known, _)| known.cmp(&key)) {
+            Ok(i) => pairs[i].1 = per_s,
+            Err(i) => pairs.insert(i, (key, per_s)),
+        }
+    }
+
+    /// Iterations a second of a row beside another one on the same GPUs, if the pair was measured.
+    pub fn pair_per_s(&self, row: u32, other: u32, gpu_type: &str, gpus: u32) -> Option<f64> {
+        let pairs = &self.rows[row as usize].pairs;
+        let order = |key: &(u32, String, u32)| (key.0, key.1.as_str(), key.2).cmp(&(other, gpu_type, gpus));
+        pairs.binary_search_by(|(key, _)| order(key)).ok().map(|i| pairs[i].1)
+    }
+
     /// How many rows there are.
     pub fn rows(&self) -> u32 {
         self.rows.len() as u32
@@ -74,6 +93,23 @@ impl ThroughputTable {
             Some(Rate { gpu_type, workers, spread, iterations_per_s: *per_s })
         };
         Rates::new(self.rows[row as usize].entries.iter().filter_map(known).collect(), Vec::new())
+    }
+
+    /// The types, of these, for which a row has a figure for so many GPUs on one node.
+    pub fn gpu_types(&self, row: u32, gpus: u32, gpu_types: &[Arc<str>]) -> GpuTypeSet {
+        let known = |(i, name): (usize, &Arc<str>)| {
+            self.per_s(row, name, gpus, Locality::Node).map(|_| GpuTypeId(i as u8))
+        };
+        let fits: Vec<GpuTypeId> =
+            gpu_types.iter().take(GpuTypeSet::MAX_TYPES).enumerate().filter_map(known).collect();
+        if fits.len() == gpu_types.len() { GpuTypeSet::ALL } else { GpuTypeSet::of(&fits) }
+    }
+
+    /// The same figures, as if workers on several nodes were as fast as on one.
+    pub fn without_distance(&self) -> Self {
+        let mut table = self.clone();
+        table.rows.iter_mut().for_each(|row| row.entries.retain(|((_, _, several), _)| !several));
+        table
     }
 
     /// The least of a row's measurements that is not zero.
