@@ -314,7 +314,7 @@ impl Policy for HadarE {
 }
 
 /// HadarE.
-pub(in crate::policies) const HADARE: Entry = Entry {
+pub(in super::super) const HADARE: Entry = Entry {
     name: "hadare",
     title: "forked copies of jobs on all nodes, in slots",
     source: "Sultana et al., HadarE (arXiv 2503.10918, 2025)",
