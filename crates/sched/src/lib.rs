@@ -6,7 +6,7 @@
 //! clock, a file, the environment, or randomness that was not handed in.
 //!
 //! Each module uses only what stands left of it:
-//! `model < estimate, place, rank < view < decide < policies < control < metrics, why`.
+//! `model < estimate, place, rank, solve < view < decide < policies < control < metrics, why`.
 
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
@@ -18,5 +18,6 @@ pub mod model;
 pub mod place;
 pub mod policies;
 pub mod rank;
+pub mod solve;
 pub mod view;
 pub mod why;

@@ -17,11 +17,12 @@ const LONG_FILES: [(&str, usize); 1] = [("sched/src/control/state.rs", 640)];
 const LONG_FUNCTIONS: [(&str, usize); 1] = [("sim/tests/tiresias_golden.rs::rows", 108)];
 
 /// Modules of `sched` from the ground up; each uses only what stands below it.
-const LEVELS: [(&str, u32); 10] = [
+const LEVELS: [(&str, u32); 11] = [
     ("model", 0),
     ("estimate", 1),
     ("place", 1),
     ("rank", 1),
+    ("solve", 1),
     ("view", 2),
     ("decide", 3),
     ("policies", 4),
@@ -173,14 +174,19 @@ fn every_policy_file_is_in_the_table_and_knows_no_other_family() {
     let table = sources.iter().find(|source| source.path == "sched/src/policies/mod.rs").expect("the table");
     let begin = table.text.find("pub const ALL").expect("the table is there");
     let listed = &table.text[begin..][..table.text[begin..].find(';').expect("it ends")];
-    let missing: Vec<_> = families.iter().filter(|name| !listed.contains(&format!("{name}::"))).collect();
-    assert!(missing.is_empty(), "not in the table: {missing:?}");
+    let waits = |name: &&String| NOT_YET_LISTED.contains(&name.as_str());
+    let missing: Vec<_> =
+        families.iter().filter(|name| listed.contains(&format!("{name}::")) == waits(name)).collect();
+    assert!(missing.is_empty(), "not in the table, or listed as still to come though there: {missing:?}");
     let strangers: Vec<String> = sources.iter().flat_map(|s| names_a_stranger(s, &families)).collect();
     assert!(strangers.is_empty(), "{strangers:?}");
     let planted =
         Source { path: "sched/src/policies/srtf.rs".to_owned(), text: "use super::fifo::Fifo;".to_owned() };
     assert_eq!(names_a_stranger(&planted, &families).len(), 1);
 }
+
+/// Families whose policies are still to come. The list may only shrink.
+const NOT_YET_LISTED: [&str; 0] = [];
 
 #[test]
 fn every_file_says_what_it_is_for() {

@@ -112,6 +112,29 @@ pub enum Reason {
         #[serde(with = "any_number")]
         served_gpu_s: f64,
     },
+    /// It is owed more of the time than it had, beside others.
+    OwedTime {
+        /// The share of time that it is owed, over all types of GPUs.
+        #[serde(with = "any_number")]
+        share: f64,
+        /// The part of the time that it had since shares were worked out.
+        #[serde(with = "any_number")]
+        had: f64,
+    },
+    /// Others are owed more of the time than they had.
+    TimeHad {
+        /// The share of time that it is owed, over all types of GPUs.
+        #[serde(with = "any_number")]
+        share: f64,
+        /// The part of the time that it had since shares were worked out.
+        #[serde(with = "any_number")]
+        had: f64,
+    },
+    /// A round is under way, and nothing is given out before the next.
+    NextRound {
+        /// When that begins.
+        starts: Time,
+    },
     /// It could not even run on the whole idle cluster.
     Unplaceable {
         /// Workers that it needs.
@@ -128,7 +151,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every kind with its remedy, for the documentation; the order is that of the declaration.
-    pub const KINDS: [(&'static str, &'static str); 17] = [
+    pub const KINDS: [(&'static str, &'static str); 20] = [
         ("not_yet_evaluated", "wait for the next decision"),
         ("chosen", "nothing to do"),
         ("kept", "nothing to do"),
@@ -144,6 +167,9 @@ impl Reason {
         ("quota_full", "wait for the tenant's own jobs, or ask an operator for a higher limit"),
         ("reclaimed", "wait; it ran on another tenant's guaranteed quota"),
         ("demoted", "wait; short jobs go first"),
+        ("owed_time", "nothing to do"),
+        ("time_had", "wait; over many rounds it gets the share of time shown, or ask for a larger weight"),
+        ("next_round", "wait until the time shown"),
         ("unplaceable", "ask for at most the largest size that fits"),
         ("backoff", "wait until the time shown"),
     ];
@@ -166,8 +192,11 @@ impl Reason {
             Self::QuotaFull { .. } => 12,
             Self::Reclaimed { .. } => 13,
             Self::Demoted { .. } => 14,
-            Self::Unplaceable { .. } => 15,
-            Self::Backoff { .. } => 16,
+            Self::OwedTime { .. } => 15,
+            Self::TimeHad { .. } => 16,
+            Self::NextRound { .. } => 17,
+            Self::Unplaceable { .. } => 18,
+            Self::Backoff { .. } => 19,
         }
     }
 
@@ -213,6 +242,13 @@ impl Reason {
                 let hours = served_gpu_s / 3600.0;
                 format!("it is in band {band} after {hours:.2} GPU-hours; lower bands go first")
             }
+            Self::OwedTime { share, had } => {
+                format!("it is owed {share:.3} of the time and had {had:.3}; it is its turn")
+            }
+            Self::TimeHad { share, had } => {
+                format!("it is owed {share:.3} of the time and had {had:.3}; others go first in this round")
+            }
+            Self::NextRound { starts } => format!("a round is under way; the next begins at {starts}"),
             Self::Unplaceable { workers, largest } => {
                 format!("needs {workers} workers; the idle cluster holds at most {largest}")
             }

@@ -2,6 +2,8 @@
 
 mod easy;
 mod fifo;
+pub mod gavel;
+mod hadar;
 mod optimus;
 mod sharing;
 mod slaq;
@@ -20,6 +22,8 @@ pub const ALL: &[&Entry] = &[
     &easy::ENTRY,
     &sharing::FAIR,
     &sharing::DRF,
+    &gavel::GAVEL,
+    &hadar::HADAR,
     &slaq::SLAQ,
     &slaq::SLAQ_TAIL,
     &srtf::SRTF,

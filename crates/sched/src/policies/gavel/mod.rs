@@ -1,0 +1,169 @@
+//! Gavel: policies for clusters of several types of GPUs, as programs whose answer is a share of time for each job on each
+//! type, and rounds in which jobs get these shares.
+//!
+//! # Idea
+//! A policy works out for each job the share of time that it is owed on each type of GPUs (`allocation`). In every round
+//! those go first whose share is largest beside the part of the time that they had, so over many rounds each gets what it
+//! is owed (section 5, Algorithm 1).
+//!
+//! # Source
+//! Narayanan et al., OSDI 2020, and its public code (repository stanford-futuredata/gavel, commit c4fa400). Each file says
+//! where we differ.
+//!
+//! # What it sees
+//! Rates by GPU type, iterations that are left, weights, deadlines, and how long jobs have held GPUs.
+//!
+//! # Parameters
+//! See `parameters`. Those of `compatibility` make rounds go as in the public simulator, with all that is odd there: shares
+//! are worked out at most every 1,920 s, a job that arrived since is chosen and not placed, a round ends with its last
+//! job's iterations, and types are filled one after the other.
+//!
+//! # Where we differ
+//! Shares are worked out whenever jobs came or went, so a new job can run in the next round. When nothing runs any more, the
+//! next round begins at once. Jobs that no share of one type describes (task graphs, gangs of several types or without
+//! GPUs) go first, in the order of arrival, and run to their end. A job that may not be moved keeps what it has; its GPUs
+//! are not shared out. The part of the time that a job had is counted among those that are still there.
+
+pub mod allocation;
+mod greedy;
+mod members;
+mod notes;
+mod parameters;
+mod rounds;
+mod shares;
+
+use std::collections::BTreeSet;
+
+use crate::decide::{
+    Ahead, Cadence, Decision, Entry, Plan, Policy, Suits, Verdict, defaults, parameters as read,
+};
+use crate::model::{Cluster, JobId, Time};
+use crate::place::Rule;
+use crate::view::{Causes, Snapshot};
+
+use members::Members;
+use notes::Round;
+use parameters::{Objective, Parameters, Rounds};
+use rounds::Now;
+
+/// What an hour of one GPU costs in dollars: spot prices of Google's cloud that the public code has.
+const PRICES: [(&str, f64); 3] = [("v100", 0.74), ("p100", 0.43), ("k80", 0.135)];
+
+struct Gavel {
+    objective: Objective,
+    aware: bool,
+    rounds: Rounds,
+    plan: Plan,
+    members: Members,
+    round: Round,
+    prices: Vec<f64>,
+    /// Jobs about which nothing was said that holds in a round.
+    unsaid: BTreeSet<JobId>,
+}
+
+/// Prices by type; a type without a known one costs as much as the dearest.
+fn prices(cluster: &Cluster) -> Vec<f64> {
+    let dearest = PRICES.iter().map(|(_, price)| *price).fold(0.0, f64::max);
+    let known = |name: &str| PRICES.iter().find(|(known, _)| *known == name).map(|(_, price)| *price);
+    cluster.gpu_types.iter().map(|gpu_type| known(&gpu_type.name).unwrap_or(dearest)).collect()
+}
+
+impl Gavel {
+    fn new(objective: Objective, aware: bool, rounds: Rounds) -> Self {
+        let rounds = rounds.effective();
+        Self {
+            objective,
+            aware,
+            rounds,
+            plan: Plan::default(),
+            members: Members::new(rounds.placement),
+            round: Round::default(),
+            prices: Vec::new(),
+            unsaid: BTreeSet::new(),
+        }
+    }
+
+    /// Whether all types are taken to be alike.
+    fn is_blind(&self) -> bool {
+        !self.aware || self.objective == Objective::Isolated
+    }
+
+    /// Whether nobody goes before a job that is ahead, even if GPUs idle.
+    fn keeps_order(&self) -> bool {
+        matches!(self.objective, Objective::Fifo | Objective::ShortestJobFirst)
+    }
+
+    /// How nodes are chosen for gangs on a column.
+    fn rule_of(&self, _column: usize) -> Rule {
+        self.rounds.placement
+    }
+
+    /// Brings all in step with a snapshot; returns the jobs to look at.
+    fn follow(&mut self, seen: &Snapshot) -> Vec<JobId> {
+        let news = self.plan.follow(seen);
+        self.members.follow(seen, &news.jobs, news.rebuilt, false);
+        self.round = Round::of_note(&seen.note);
+        if news.rebuilt {
+            self.prices = prices(&seen.cluster);
+            self.unsaid = news.jobs.iter().copied().collect();
+        } else {
+            self.unsaid.retain(|id| seen.job(*id).is_some());
+            self.unsaid.extend(news.jobs.iter().filter(|id| seen.job(**id).is_some()));
+        }
+        news.jobs
+    }
+
+    fn is_round_over(&self, at: Time) -> bool {
+        self.round.began.is_none() || at >= self.round.ends || self.plan.running().next().is_none()
+    }
+}
+
+impl Policy for Gavel {
+    fn cadence(&self) -> Cadence {
+        Cadence::OnEvents(Causes::CAPACITY)
+    }
+
+    fn decide(&mut self, seen: &Snapshot) -> Decision {
+        let news = self.follow(seen);
+        if self.is_round_over(seen.at) {
+            self.begin_round(seen);
+        } else {
+            self.go_on(seen, &news);
+        }
+        let mut decision = self.plan.finish();
+        let note = self.round.to_note();
+        decision.note = (note != seen.note).then_some(note);
+        decision
+    }
+
+    fn explain(&mut self, seen: &Snapshot, job: JobId) -> Verdict {
+        let decision = self.decide(seen);
+        if let Ok(i) = decision.verdicts.binary_search_by_key(&job, |(id, _)| *id) {
+            return decision.verdicts[i].1;
+        }
+        let i = self.members.find(job).expect("the job is in the snapshot");
+        self.verdict(i, &Now::of(seen))
+    }
+
+    fn ahead(&mut self, seen: &Snapshot, job: JobId) -> Ahead {
+        let order = self.order_of_waiting(seen);
+        let own = order.iter().position(|id| *id == job).unwrap_or(0);
+        Ahead { jobs: order[..own].to_vec(), is_total: true }
+    }
+}
+
+/// Gavel's policies.
+pub(super) const GAVEL: Entry = Entry {
+    name: "gavel",
+    title: "shares of time on each GPU type by an objective, given out in rounds",
+    source: "Narayanan et al., OSDI 2020",
+    reads_declared: true,
+    suits: Suits::AnyJobs,
+    parameters: &parameters::GAVEL,
+    sizes: false,
+    defaults: defaults::<Parameters>,
+    build: |given| {
+        let Parameters { objective, aware, rounds } = read("gavel", &parameters::GAVEL, given)?;
+        Ok(Box::new(Gavel::new(objective, aware, rounds)))
+    },
+};

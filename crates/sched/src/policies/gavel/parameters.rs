@@ -1,0 +1,165 @@
+//! What may be chosen of Gavel's policies.
+
+use serde::{Deserialize, Serialize};
+
+use crate::decide::{PLACEMENT, Parameter, ROUND_S, chosen, flagged, numbered};
+use crate::place::Rule;
+
+/// What the shares of time are made to serve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Objective {
+    /// The job that does worst beside an equal part of the cluster does as well as possible (section 4.1).
+    MaxMinFairness,
+    /// Jobs in the order of their arrival, each on the type on which it is fastest.
+    Fifo,
+    /// The same in the order of the time that is left at best.
+    ShortestJobFirst,
+    /// Every job has an equal part of the cluster.
+    Isolated,
+}
+
+/// When a round ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum RoundEnd {
+    /// After its length.
+    Fixed,
+    /// When the last job that was placed in it has done its iterations for this round.
+    LastSlice,
+}
+
+/// In which order jobs are placed in a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Order {
+    /// One order over all types, as Algorithm 1 of the paper has it.
+    Global,
+    /// Type after type, as coded.
+    ByType,
+}
+
+/// How rounds go, whatever the objective.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Rounds {
+    pub(super) placement: Rule,
+    pub(super) round_s: f64,
+    pub(super) recompute_s: f64,
+    pub(super) start_at_events: bool,
+    pub(super) compatibility: bool,
+    pub(super) round_end: RoundEnd,
+    pub(super) whole_iterations: bool,
+    pub(super) order: Order,
+    pub(super) hold_for_new: bool,
+}
+
+/// The parameters of `gavel`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Parameters {
+    pub(super) objective: Objective,
+    pub(super) aware: bool,
+    #[serde(flatten)]
+    pub(super) rounds: Rounds,
+}
+
+impl Default for Rounds {
+    fn default() -> Self {
+        Self {
+            placement: Rule::Pack,
+            round_s: 360.0,
+            recompute_s: 0.001,
+            start_at_events: false,
+            compatibility: false,
+            round_end: RoundEnd::Fixed,
+            whole_iterations: false,
+            order: Order::Global,
+            hold_for_new: false,
+        }
+    }
+}
+
+impl Default for Parameters {
+    fn default() -> Self {
+        Self { objective: Objective::MaxMinFairness, aware: true, rounds: Rounds::default() }
+    }
+}
+
+impl Rounds {
+    /// Rounds as the public simulator has them.
+    pub(super) const COMPATIBLE: Self = Self {
+        placement: Rule::FirstFit,
+        round_s: 360.0,
+        recompute_s: 1920.0,
+        start_at_events: false,
+        compatibility: true,
+        round_end: RoundEnd::LastSlice,
+        whole_iterations: true,
+        order: Order::ByType,
+        hold_for_new: true,
+    };
+
+    /// What holds, with all that `compatibility` stands for.
+    pub(super) fn effective(self) -> Self {
+        if self.compatibility { Self { round_s: self.round_s, ..Self::COMPATIBLE } } else { self }
+    }
+}
+
+const RECOMPUTE_S: Parameter = numbered(
+    "recompute_s",
+    "s",
+    (0.001, 1e6),
+    "the least time between two times that shares are worked out anew after a change; as coded 1920",
+);
+const START_AT_EVENTS: Parameter = flagged(
+    "start_at_events",
+    "start jobs on GPUs that become free inside a round; in the paper these wait for the next one",
+);
+const COMPATIBILITY: Parameter = flagged(
+    "compatibility",
+    "rounds as in the public simulator: sets all that is said to be as coded, and first_fit, whatever else is given",
+);
+const ROUND_END: Parameter = chosen(
+    "round_end",
+    &["fixed", "last_slice"],
+    "when a round ends: after its length, or as coded when the last job placed in it has done its iterations",
+);
+const WHOLE_ITERATIONS: Parameter = flagged(
+    "whole_iterations",
+    "as coded: a job does a whole number of iterations in a round and its GPUs then idle until the round ends",
+);
+const ORDER: Parameter = chosen(
+    "order",
+    &["global", "by_type"],
+    "the order of placing: one over all GPU types, or as coded type after type as the cluster lists them",
+);
+const HOLD_FOR_NEW: Parameter = flagged(
+    "hold_for_new",
+    "as coded: a job for which shares were not worked out yet is chosen and not placed, so that GPUs idle",
+);
+
+/// What the parameters of rounds mean and may be.
+pub(super) const ROUNDS: [Parameter; 9] = [
+    PLACEMENT,
+    ROUND_S,
+    RECOMPUTE_S,
+    START_AT_EVENTS,
+    COMPATIBILITY,
+    ROUND_END,
+    WHOLE_ITERATIONS,
+    ORDER,
+    HOLD_FOR_NEW,
+];
+
+const OBJECTIVE: Parameter = chosen(
+    "objective",
+    &["max_min_fairness", "fifo", "shortest_job_first", "isolated"],
+    "what shares of time are made to serve",
+);
+const AWARE: Parameter =
+    flagged("aware", "whether shares depend on how fast a job is on each type; if not, all types are alike");
+
+/// What the parameters of `gavel` mean and may be.
+pub(super) const GAVEL: [Parameter; 11] = {
+    let [a, b, c, d, e, f, g, h, i] = ROUNDS;
+    [OBJECTIVE, AWARE, a, b, c, d, e, f, g, h, i]
+};

@@ -1,0 +1,15 @@
+//! The family of Hadar: gangs on mixed hardware by prices of GPUs. `policy` is Hadar itself.
+
+mod candidates;
+mod claim;
+mod desk;
+mod dual;
+mod isolated;
+mod parameters;
+mod policy;
+mod prices;
+mod round;
+mod stock;
+mod utility;
+
+pub(super) use policy::HADAR;

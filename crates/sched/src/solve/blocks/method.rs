@@ -1,0 +1,277 @@
+//! The method itself: where it begins, how far it goes, when it has arrived.
+
+use super::newton::Newton;
+use super::point::{Point, Products, Residuals};
+use super::program::{BlockProgram, Level, Link};
+use super::scaled::Scaled;
+use crate::solve::{Optimum, Unsolved};
+
+/// A solution of a program of blocks.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Answer {
+    /// The variables.
+    pub x: Vec<f64>,
+    /// The rise.
+    pub rise: f64,
+    /// The objective without logarithms.
+    pub objective: f64,
+    /// What the objective cannot exceed, by the duals; only where there are no logarithms.
+    pub bound: f64,
+    /// The dual of each block's level: what the objective loses when the level's bound rises by one.
+    pub level_duals: Vec<f64>,
+    /// How far each level is above its bound.
+    pub level_slacks: Vec<f64>,
+    /// Iterations.
+    pub iterations: u32,
+}
+
+/// The gap of an answer, relative to the objective.
+const GAP: f64 = 1e-9;
+/// What rows may lack, relative to their size: on the way, where rounding is felt because all is in motion, and at the end.
+const ROWS_ON_THE_WAY: f64 = 1e-7;
+const ROWS: f64 = 1e-10;
+/// Tens are usual.
+const MOST_ITERATIONS: u32 = 100;
+/// How much of the way to the nearest bound is gone.
+const SHY: f64 = 0.995;
+/// At the end products differ by no more than this share, or so many more steps have been tried.
+const CENTRED: f64 = 0.01;
+const CENTRINGS: u32 = 5;
+
+/// Solves a program.
+pub fn solve(program: &BlockProgram) -> Result<Answer, Unsolved> {
+    let rises = program.levels.iter().any(|level| matches!(level, Level::Rising { .. }));
+    if program.rise_gain > 0.0 && !rises {
+        return Err(Unsolved::Unbounded);
+    }
+    let start = even_start(program);
+    let scaled = Scaled::new(program, &start);
+    let mut run = Run::new(&scaled, start);
+    run.go()?;
+    Ok(run.answer(program))
+}
+
+/// Half of what each variable could have if all variables had equal parts of the rows they are in.
+fn even_start(program: &BlockProgram) -> Vec<f64> {
+    let mut users = vec![0_u32; program.links.len()];
+    program.entries.iter().filter(|(_, value)| *value > 0.0).for_each(|(link, _)| users[*link] += 1);
+    let mut x = Vec::with_capacity(program.variables());
+    for block in 0..program.blocks() {
+        let range = program.range(block);
+        let own = program.times[block] / range.len() as f64;
+        for i in range {
+            let part = |(link, value): &(usize, f64)| match program.links[*link] {
+                Link::AtMost(most) if *value > 0.0 && most > 0.0 => most / (f64::from(users[*link]) * value),
+                _ => f64::INFINITY,
+            };
+            x.push(0.5 * program.entries_of(i).iter().map(part).fold(own, f64::min));
+        }
+    }
+    x
+}
+
+/// A run of the method.
+struct Run<'a> {
+    p: &'a Scaled,
+    at: Point,
+    newton: Newton,
+    first: Point,
+    second: Point,
+    wrong: Residuals,
+    to: Products,
+    /// Products that shall vanish.
+    products: f64,
+    iterations: u32,
+}
+
+impl<'a> Run<'a> {
+    fn new(p: &'a Scaled, start: Vec<f64>) -> Self {
+        let mut at = Point::sized(p);
+        at.x = start;
+        let bounds = p.rows.iter().filter(|row| row.is_there && row.logarithm == 0.0).count();
+        let limits = p.is_balance.iter().filter(|is_balance| !**is_balance).count();
+        let products = (p.gains.len() + p.blocks() + bounds + limits) as f64;
+        let (first, second) = (Point::sized(p), Point::sized(p));
+        let mut run = Self {
+            p,
+            at,
+            newton: Newton::default(),
+            first,
+            second,
+            wrong: Residuals::default(),
+            to: Products::default(),
+            products,
+            iterations: 0,
+        };
+        run.fill_start();
+        run
+    }
+
+    /// Slacks and duals for the variables of a start, so that all products are equal.
+    fn fill_start(&mut self) {
+        let (p, at) = (self.p, &mut self.at);
+        at.link.copy_from_slice(&p.most);
+        let levels: Vec<f64> =
+            (0..p.blocks()).map(|block| p.range(block).map(|i| p.slopes[i] * at.x[i]).sum()).collect();
+        let rises = (0..p.blocks()).filter(|block| p.rows[*block].by > 0.0);
+        let rise = rises.map(|block| (levels[block] - p.rows[block].least) / p.rows[block].by);
+        at.rise = 0.5 * rise.fold(f64::INFINITY, f64::min).min(2.0).max(0.0);
+        let mut pull = 0.0;
+        for block in 0..p.blocks() {
+            let row = p.rows[block];
+            let range = p.range(block);
+            at.time[block] = p.times[block] - at.x[range.clone()].iter().sum::<f64>();
+            let slack = levels[block] - row.least - row.by * at.rise;
+            at.level[block] = match row {
+                _ if !row.is_there => 1.0,
+                _ if row.logarithm > 0.0 => levels[block],
+                _ => slack.max(0.1 * levels[block]).max(1e-3),
+            };
+            pull += row.by / at.level[block];
+            let own = &p.touched[p.touched_of(block)];
+            for i in range {
+                p.entries_of(i).iter().for_each(|(place, value)| at.link[own[*place]] -= value * at.x[i]);
+            }
+        }
+        for link in 0..p.links() {
+            at.link[link] = if p.is_balance[link] { 1.0 } else { at.link[link].max(0.01) };
+        }
+        let gain: f64 = p.gains.iter().zip(&at.x).map(|(gain, x)| gain.abs() * x).sum();
+        let logarithms: f64 = p.rows.iter().map(|row| row.logarithm).sum();
+        let rising = if pull > 0.0 { p.rise_gain / pull } else { 0.0 };
+        let size = ((gain + logarithms) / self.products).max(rising).max(1e-6);
+        let duals = |values: &[f64]| values.iter().map(|value| size / value).collect::<Vec<f64>>();
+        at.x_dual = duals(&at.x);
+        at.time_dual = duals(&at.time);
+        at.level_dual = duals(&at.level);
+        at.link_dual = duals(&at.link);
+        for (block, row) in p.rows.iter().enumerate() {
+            match row {
+                row if !row.is_there => at.level_dual[block] = 0.0,
+                row if row.logarithm > 0.0 => at.level_dual[block] = row.logarithm / at.level[block],
+                _ => {}
+            }
+        }
+        p.is_balance.iter().zip(&mut at.link_dual).filter(|(is, _)| **is).for_each(|(_, dual)| *dual = 0.0);
+    }
+
+    fn objective(&self) -> f64 {
+        let gains = self.p.gains.iter().zip(&self.at.x);
+        gains.map(|(gain, x)| gain * x).sum::<f64>() + self.p.rise_gain * self.at.rise
+    }
+
+    fn go(&mut self) -> Result<(), Unsolved> {
+        loop {
+            let (primal, dual) = self.wrong.look(self.p, &self.at);
+            let gap = self.at.gap_after(&self.first, self.p, (0.0, 0.0));
+            let relative = gap / (1.0 + self.objective().abs());
+            if primal.max(dual) <= ROWS_ON_THE_WAY && relative <= GAP {
+                self.centre(gap / self.products, primal.max(dual));
+                return Ok(());
+            }
+            if self.iterations >= MOST_ITERATIONS || !gap.is_finite() {
+                let gap = relative.max(primal).max(dual);
+                return Err(Unsolved::Failed { iterations: self.iterations, gap });
+            }
+            self.iterate(gap, gap / relative);
+            self.iterations += 1;
+        }
+    }
+
+    /// A step by prediction and correction.
+    fn iterate(&mut self, gap: f64, objective: f64) {
+        let p = self.p;
+        self.newton.factor(p, &self.at);
+        self.to.aim(p, &self.at, 0.0, None);
+        self.newton.solve(p, &self.at, &self.wrong, &self.to, &mut self.first);
+        let reach = self.at.reach(&self.first, p);
+        let left = self.at.gap_after(&self.first, p, reach) / gap;
+        let least = 0.1 * GAP * objective;
+        let size = (left * left * left * gap).max(least) / self.products;
+        self.to.aim(p, &self.at, size, Some(&self.first));
+        self.newton.solve(p, &self.at, &self.wrong, &self.to, &mut self.second);
+        let reach = self.at.reach(&self.second, p);
+        self.at.go(&self.second, (SHY * reach.0, SHY * reach.1));
+    }
+
+    /// Goes to the point of the central path with products of this size.
+    fn centre(&mut self, size: f64, mut lack: f64) {
+        let p = self.p;
+        for _ in 0..CENTRINGS {
+            self.to.aim(p, &self.at, size, None);
+            if self.to.greatest() <= CENTRED * size && lack <= ROWS {
+                return;
+            }
+            self.newton.factor(p, &self.at);
+            self.newton.solve(p, &self.at, &self.wrong, &self.to, &mut self.second);
+            let reach = self.at.reach(&self.second, p);
+            let by = |reach: f64| if reach < 1.0 { SHY * reach } else { 1.0 };
+            self.at.go(&self.second, (by(reach.0), by(reach.1)));
+            let (primal, dual) = self.wrong.look(p, &self.at);
+            lack = primal.max(dual);
+            self.iterations += 1;
+        }
+    }
+
+    fn answer(self, program: &BlockProgram) -> Answer {
+        let (p, at) = (self.p, self.at);
+        let rise = at.rise * p.rise_scale;
+        let levels = p.rows.iter().zip(&p.level_scales).zip(at.level.iter().zip(&at.level_dual));
+        let (level_slacks, level_duals) = levels
+            .map(|((row, scale), (slack, dual))| match row.is_there {
+                true => (slack * scale, dual * p.objective_scale / scale),
+                false => (0.0, 0.0),
+            })
+            .unzip();
+        let objective = program.linear_objective(&at.x, rise);
+        let bound = bound(p, &at) * p.objective_scale;
+        Answer { x: at.x, rise, objective, bound, level_duals, level_slacks, iterations: self.iterations }
+    }
+}
+
+/// The answer of a general solver to the same program.
+pub fn answer_from(program: &BlockProgram, optimum: &Optimum) -> Answer {
+    let (x, rise) = optimum.x.split_at(program.variables());
+    let rise = rise[0];
+    // Rows stand as they were written: time, level if there is one, and links last.
+    let mut row = 0;
+    let mut level_duals = Vec::with_capacity(program.blocks());
+    let mut level_slacks = Vec::with_capacity(program.blocks());
+    for (block, level) in program.levels.iter().enumerate() {
+        row += 1;
+        let least = match level {
+            Level::Floor(least) => *least,
+            Level::Rising { least, by } => least + by * rise,
+            Level::Free | Level::Logarithm(_) => {
+                level_duals.push(0.0);
+                level_slacks.push(0.0);
+                continue;
+            }
+        };
+        level_duals.push(-optimum.duals[row]);
+        level_slacks.push(program.level(x, block) - least);
+        row += 1;
+    }
+    let objective = optimum.objective;
+    Answer { x: x.to_vec(), rise, objective, bound: objective, level_duals, level_slacks, iterations: 0 }
+}
+
+/// A bound on the objective of all points, from duals that are repaired so as to satisfy their rows exactly.
+fn bound(p: &Scaled, at: &Point) -> f64 {
+    let lifted: f64 = p.rows.iter().zip(&at.level_dual).map(|(row, dual)| row.by * dual).sum();
+    let repair = if lifted > 0.0 { p.rise_gain / lifted } else { 1.0 };
+    let mut bound: f64 = p.most.iter().zip(&at.link_dual).map(|(most, dual)| most * dual).sum();
+    for block in 0..p.blocks() {
+        let own = &p.touched[p.touched_of(block)];
+        let row = p.rows[block];
+        let level_dual = if row.by > 0.0 { repair * at.level_dual[block] } else { at.level_dual[block] };
+        let worth = |i: usize| {
+            let entries = p.entries_of(i).iter();
+            let priced: f64 = entries.map(|(place, value)| value * at.link_dual[own[*place]]).sum();
+            p.gains[i] + p.slopes[i] * level_dual - priced
+        };
+        let time_dual = p.range(block).map(worth).fold(0.0, f64::max);
+        bound += p.times[block] * time_dual - row.least * level_dual;
+    }
+    bound
+}
