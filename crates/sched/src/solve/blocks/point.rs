@@ -178,7 +178,9 @@ impl Residuals {
 impl Products {
     /// Asks for no change.
     pub(super) fn clear(&mut self) {
-        [&mut self.x, &mut self.time, &mut self.level, &mut self.link].map(|values| values.fill(0.0));
+        for values in [&mut self.x, &mut self.time, &mut self.level, &mut self.link] {
+            values.fill(0.0);
+        }
     }
 
     /// The greatest change asked for.
