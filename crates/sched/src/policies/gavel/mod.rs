@@ -50,8 +50,7 @@ use rounds::Now;
 const PRICES: [(&str, f64); 3] = [("v100", 0.74), ("p100", 0.43), ("k80", 0.135)];
 
 struct Gavel {
-    objective: Objective,
-    aware: bool,
+    parameters: Parameters,
     rounds: Rounds,
     plan: Plan,
     members: Members,
@@ -69,11 +68,11 @@ fn prices(cluster: &Cluster) -> Vec<f64> {
 }
 
 impl Gavel {
-    fn new(objective: Objective, aware: bool, rounds: Rounds) -> Self {
-        let rounds = rounds.effective();
+    fn new(given: Parameters) -> Self {
+        let parameters = given.effective();
+        let rounds = parameters.rounds;
         Self {
-            objective,
-            aware,
+            parameters,
             rounds,
             plan: Plan::default(),
             members: Members::new(rounds.placement),
@@ -85,12 +84,12 @@ impl Gavel {
 
     /// Whether all types are taken to be alike.
     fn is_blind(&self) -> bool {
-        !self.aware || self.objective == Objective::Isolated
+        !self.parameters.aware || self.parameters.objective == Objective::Isolated
     }
 
     /// Whether nobody goes before a job that is ahead, even if GPUs idle.
     fn keeps_order(&self) -> bool {
-        matches!(self.objective, Objective::Fifo | Objective::ShortestJobFirst)
+        matches!(self.parameters.objective, Objective::Fifo | Objective::ShortestJobFirst)
     }
 
     /// How nodes are chosen for gangs on a column.
@@ -162,8 +161,5 @@ pub(super) const GAVEL: Entry = Entry {
     parameters: &parameters::GAVEL,
     sizes: false,
     defaults: defaults::<Parameters>,
-    build: |given| {
-        let Parameters { objective, aware, rounds } = read("gavel", &parameters::GAVEL, given)?;
-        Ok(Box::new(Gavel::new(objective, aware, rounds)))
-    },
+    build: |given| Ok(Box::new(Gavel::new(read("gavel", &parameters::GAVEL, given)?))),
 };

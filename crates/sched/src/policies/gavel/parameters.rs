@@ -11,12 +11,40 @@ use crate::place::Rule;
 pub(super) enum Objective {
     /// The job that does worst beside an equal part of the cluster does as well as possible (section 4.1).
     MaxMinFairness,
+    /// The job that ends latest beside an equal part of the cluster ends as soon as possible (Themis, NSDI 2020).
+    FinishTimeFairness,
+    /// All jobs are done as soon as possible.
+    Makespan,
+    /// All jobs together do as many iterations a second as possible.
+    Throughput,
+    /// As many iterations for the money as possible.
+    Cost,
     /// Jobs in the order of their arrival, each on the type on which it is fastest.
     Fifo,
     /// The same in the order of the time that is left at best.
     ShortestJobFirst,
     /// Every job has an equal part of the cluster.
     Isolated,
+}
+
+/// How the least makespan is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Search {
+    /// By one linear program.
+    Exact,
+    /// By halving, within a twentieth.
+    AsCoded,
+}
+
+/// What iterations for the money are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Money {
+    /// All iterations over all money.
+    Ratio,
+    /// The sum of iterations over prices.
+    AsCoded,
 }
 
 /// When a round ends.
@@ -58,6 +86,9 @@ pub(super) struct Rounds {
 pub(super) struct Parameters {
     pub(super) objective: Objective,
     pub(super) aware: bool,
+    pub(super) makespan: Search,
+    pub(super) cost: Money,
+    pub(super) deadlines: bool,
     #[serde(flatten)]
     pub(super) rounds: Rounds,
 }
@@ -80,7 +111,27 @@ impl Default for Rounds {
 
 impl Default for Parameters {
     fn default() -> Self {
-        Self { objective: Objective::MaxMinFairness, aware: true, rounds: Rounds::default() }
+        Self {
+            objective: Objective::MaxMinFairness,
+            aware: true,
+            makespan: Search::Exact,
+            cost: Money::Ratio,
+            deadlines: true,
+            rounds: Rounds::default(),
+        }
+    }
+}
+
+impl Parameters {
+    /// What holds, with all that `compatibility` stands for.
+    pub(super) fn effective(self) -> Self {
+        let coded = self.rounds.compatibility;
+        Self {
+            rounds: self.rounds.effective(),
+            makespan: if coded { Search::AsCoded } else { self.makespan },
+            cost: if coded { Money::AsCoded } else { self.cost },
+            ..self
+        }
     }
 }
 
@@ -152,14 +203,36 @@ pub(super) const ROUNDS: [Parameter; 9] = [
 
 const OBJECTIVE: Parameter = chosen(
     "objective",
-    &["max_min_fairness", "fifo", "shortest_job_first", "isolated"],
+    &[
+        "max_min_fairness",
+        "finish_time_fairness",
+        "makespan",
+        "throughput",
+        "cost",
+        "fifo",
+        "shortest_job_first",
+        "isolated",
+    ],
     "what shares of time are made to serve",
 );
 const AWARE: Parameter =
     flagged("aware", "whether shares depend on how fast a job is on each type; if not, all types are alike");
 
+const MAKESPAN: Parameter = chosen(
+    "makespan",
+    &["exact", "as_coded"],
+    "how the least makespan is found: by one linear program, or as coded by halving until it is within 5 %",
+);
+const COST: Parameter = chosen(
+    "cost",
+    &["ratio", "as_coded"],
+    "what is maximised for the least cost: all iterations over all money, or as coded the sum of iterations over prices",
+);
+const DEADLINES: Parameter =
+    flagged("deadlines", "least cost keeps the deadlines of jobs, if all of them can be kept");
+
 /// What the parameters of `gavel` mean and may be.
-pub(super) const GAVEL: [Parameter; 11] = {
+pub(super) const GAVEL: [Parameter; 14] = {
     let [a, b, c, d, e, f, g, h, i] = ROUNDS;
-    [OBJECTIVE, AWARE, a, b, c, d, e, f, g, h, i]
+    [OBJECTIVE, AWARE, MAKESPAN, COST, DEADLINES, a, b, c, d, e, f, g, h, i]
 };

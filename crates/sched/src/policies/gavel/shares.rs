@@ -1,39 +1,28 @@
 //! When shares of time are worked out anew, of what, and what that makes of the accounts.
 
-use crate::model::{GPU, Span, Time};
+use crate::model::{GPU, GpuTypeId, Span, Time};
 use crate::view::{JobView, Snapshot};
 
 use super::Gavel;
-use super::allocation::{Demand, Pool, Problem, Shares};
+use super::allocation::{
+    Column, CostForm, Demand, Pool, Problem, Shares, Sight, bisected_makespan, finish_time_fairness,
+    isolated, max_min, max_sum, min_cost, min_makespan,
+};
 use super::greedy;
 use super::members::{Member, Part, gpus_of};
 use super::notes::{Account, Row};
-use super::parameters::Objective;
+use super::parameters::{Money, Objective, Search};
 use super::rounds::{Now, iterations_left};
 
 /// What a job whose length nobody knows is taken to have left, in seconds, if nothing is known of others either.
 const UNKNOWN_S: f64 = 3600.0;
 
-/// An equal part of the cluster for each job (Gavel's `isolated`): `N_j / (M s_m)` of each type, at most all of the time.
-pub(super) fn equal_parts(problem: &Problem) -> Shares {
-    let columns = problem.columns.len();
-    let jobs = problem.jobs.len();
-    let mut shares = Shares::nothing(jobs, columns);
-    for (m, job) in problem.jobs.iter().enumerate() {
-        let row = shares.row_mut(m);
-        for (c, share) in row.iter_mut().enumerate().filter(|(c, _)| !problem.columns[*c].is_spread) {
-            *share = problem.gpus_of(c) / (jobs as f64 * f64::from(job.gang));
-        }
-        let sum = row.iter().sum::<f64>().max(1.0);
-        row.iter_mut().for_each(|share| *share /= sum);
-    }
-    shares
-}
-
 /// A fingerprint of numbers (FNV-1a over 64 bits).
 fn fingerprint(numbers: &[u64]) -> u64 {
     let bytes = numbers.iter().flat_map(|number| number.to_le_bytes());
-    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
 }
 
 impl Gavel {
@@ -77,11 +66,11 @@ impl Gavel {
         let problem = self.problem(now, &order, &gpus);
         let rows = if problem.jobs.is_empty() { Vec::new() } else { self.work_out(seen, &order, &problem) };
         self.credit(now, passed);
-        let equal = equal_parts(&problem);
+        let sight = self.sight(seen);
         for (m, i) in order.iter().enumerate() {
             self.owe(*i, rows[m].clone(), now);
             let memory = &mut self.members.all[*i].memory;
-            memory.isolated_per_s = equal.rate(m, &problem.jobs[m].rates);
+            memory.isolated_per_s = problem.isolated_rate(m, sight);
         }
         let columns = self.members.columns.len();
         for i in &order {
@@ -132,10 +121,10 @@ impl Gavel {
 
     /// The jobs of the problem in their order, and the GPUs.
     fn problem(&self, now: &Now<'_>, order: &[usize], gpus: &[u64]) -> Problem {
-        let pools = gpus.iter().enumerate().map(|(pool, milli)| Pool {
-            gpus: (milli / GPU) as u32,
-            price_per_h: self.prices[pool],
-        });
+        let pools = gpus
+            .iter()
+            .enumerate()
+            .map(|(pool, milli)| Pool { gpus: (milli / GPU) as u32, price_per_h: self.prices[pool] });
         let pools: Vec<Pool> = pools.collect();
         let usual = self.usual_length_s(now, order);
         let demand = |i: &usize| {
@@ -155,7 +144,12 @@ impl Gavel {
                 since_arrival_s: now.at.since(view.served.arrived).as_secs_f64(),
                 isolated_s: memory.isolated_s + since_s,
                 entity: view.job.tenant.index(),
-                deadline_s: view.job.goals.deadline.map(|deadline| deadline.since(now.at).as_secs_f64()),
+                deadline_s: view
+                    .job
+                    .goals
+                    .deadline
+                    .filter(|_| self.parameters.deadlines)
+                    .map(|deadline| deadline.since(now.at).as_secs_f64()),
             }
         };
         Problem { pools, columns: self.members.columns.clone(), jobs: order.iter().map(demand).collect() }
@@ -183,19 +177,50 @@ impl Gavel {
             let member: &Member = &self.members.all[*i];
             member.on
         };
-        let rows = |shares: &Shares| (0..problem.jobs.len()).map(|m| Row::from_slice(shares.row(m))).collect();
-        match self.objective {
-            Objective::Isolated => rows(&equal_parts(problem)),
+        let rows =
+            |shares: &Shares| (0..problem.jobs.len()).map(|m| Row::from_slice(shares.row(m))).collect();
+        let sight = self.sight(seen);
+        let solved = match self.parameters.objective {
+            Objective::Isolated => return rows(&isolated(problem)),
             Objective::Fifo if self.is_blind() => {
                 let on: Vec<Option<usize>> = order.iter().map(on).collect();
-                rows(&greedy::anywhere(problem, &on, seen.seed.branch("gavel fifo")))
+                return rows(&greedy::anywhere(problem, &on, seen.seed.branch("gavel fifo")));
             }
-            Objective::Fifo => rows(&greedy::in_order(problem, 0..problem.jobs.len())),
-            Objective::ShortestJobFirst => rows(&greedy::in_order(problem, greedy::by_length(problem))),
-            Objective::MaxMinFairness => rows(&equal_parts(problem)),
+            Objective::Fifo => return rows(&greedy::in_order(problem, 0..problem.jobs.len())),
+            Objective::ShortestJobFirst => {
+                return rows(&greedy::in_order(problem, greedy::by_length(problem)));
+            }
+            Objective::MaxMinFairness => max_min(problem, sight),
+            Objective::FinishTimeFairness => finish_time_fairness(problem, sight),
+            Objective::Makespan if self.parameters.makespan == Search::AsCoded => {
+                bisected_makespan(problem, sight)
+            }
+            Objective::Makespan => min_makespan(problem, sight),
+            Objective::Throughput => max_sum(problem),
+            Objective::Cost => {
+                let form = match self.parameters.cost {
+                    Money::Ratio => CostForm::Ratio,
+                    Money::AsCoded => CostForm::Sum,
+                };
+                min_cost(problem, form).map(|cheapest| cheapest.allocation)
+            }
+        };
+        // As coded, whoever cannot solve it shares equally.
+        solved.map_or_else(|_| rows(&isolated(problem)), |allocation| rows(&allocation.shares))
+    }
+
+    /// Whether types are told apart, and by the rates of which type all are judged if not.
+    fn sight(&self, seen: &Snapshot) -> Sight {
+        if self.parameters.aware {
+            return Sight::Aware;
         }
+        let reference = seen.cluster.gpu_type(REFERENCE_TYPE).map_or(0, GpuTypeId::index);
+        let of_type = |column: &Column| column.pool == reference;
+        Sight::Blind { reference: self.members.columns.iter().position(of_type).unwrap_or(0) }
     }
 }
 
+/// The type by whose rates all are judged that are not told apart, if there is one of this name, as coded; else the first.
+const REFERENCE_TYPE: &str = "v100";
 /// A weight of 0 would be divided by.
 const LEAST_WEIGHT: f64 = 1e-3;
