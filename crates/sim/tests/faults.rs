@@ -220,7 +220,7 @@ impl Backend for Chaos {
             Action::Stop { job, attempt, .. } => drop(self.stops.insert(*job, (*attempt, now))),
             Action::Start { .. } | Action::Merge { .. } => {}
         }
-        if let Action::Start { job, attempt, allocation } = action {
+        if let Action::Start { job, attempt, allocation, .. } = action {
             self.attempts.insert(*job, *attempt);
             if self.dice.chance(self.swarm.failed_start) {
                 self.faults += 1;

@@ -24,6 +24,7 @@ pub const ALL: &[&Entry] = &[
     &sharing::DRF,
     &gavel::GAVEL,
     &hadar::HADAR,
+    &hadar::HADARE,
     &slaq::SLAQ,
     &slaq::SLAQ_TAIL,
     &srtf::SRTF,

@@ -77,7 +77,12 @@ pub(super) fn generate(
             let options: MixOptions = kind.options(preset, &parameters.options)?;
             common.goals.copies = options.copies;
             if common.move_cost == MoveCost::default() {
-                common.move_cost.load = Span::from_secs_f64(options.restart_s);
+                // Before a node goes to another job, what the one before did is saved or brought together.
+                let save_s = options.aggregate_s.min(options.restart_s);
+                let cost = &mut common.move_cost;
+                cost.save = Span::from_secs_f64(save_s);
+                cost.load = Span::from_secs_f64(options.restart_s - save_s);
+                cost.merge = Span::from_secs_f64(options.aggregate_s);
             }
             (hadar::draw_mix(seed, jobs, &rates), false)
         }
