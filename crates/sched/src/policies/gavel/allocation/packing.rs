@@ -1,6 +1,6 @@
 //! Jobs that share their GPUs in pairs: what they are offered and what they get.
 
-use super::problem::Rates;
+use super::problem::{Problem, Rates, Shares};
 
 /// Which jobs may share GPUs, and how fast they are then.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -29,7 +29,31 @@ pub struct PackedAllocation {
     /// The combinations, in order.
     pub combinations: Vec<Combination>,
     /// A row for each combination.
-    pub shares: super::problem::Shares,
+    pub shares: Shares,
     /// The value of the objective.
     pub objective: f64,
+}
+
+impl Sharing {
+    /// The rate of a job beside another one on a column; 0 where they cannot share.
+    pub fn rate(&self, problem: &Problem, job: usize, other: usize, column: usize) -> f64 {
+        if problem.jobs[job].gang != problem.jobs[other].gang {
+            return 0.0;
+        }
+        let rates = &self.beside[self.kinds[job] * self.count + self.kinds[other]];
+        rates.get(column).copied().unwrap_or(0.0)
+    }
+
+    /// What a pair on a column is worth, relative to one job alone: the sum of both rates, each over that of the job alone. 0
+    /// where they do not fit.
+    pub fn worth(&self, problem: &Problem, (a, b): (usize, usize), column: usize) -> f64 {
+        if !problem.may_run(a, column) || !problem.may_run(b, column) {
+            return 0.0;
+        }
+        let (of_a, of_b) = (self.rate(problem, a, b, column), self.rate(problem, b, a, column));
+        if of_a <= 0.0 || of_b <= 0.0 {
+            return 0.0;
+        }
+        of_a / problem.jobs[a].rates[column] + of_b / problem.jobs[b].rates[column]
+    }
 }
