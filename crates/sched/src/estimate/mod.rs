@@ -5,6 +5,7 @@ mod iteration;
 mod least_squares;
 mod loss;
 mod speed;
+mod throughput;
 
 pub use accuracy::AccuracyForecast;
 pub use iteration::{graph_iteration_s, ring_all_reduce_s};
@@ -16,3 +17,4 @@ pub use speed::{
     MAX_SPEED_POINTS, NormalEquations, OUTLIER, PROFILE_SIZES, SpeedFamily, SpeedFit, SpeedHistory,
     SpeedPoint, fit_fixed_part, fit_speed,
 };
+pub use throughput::{References, complete, pair_table};
