@@ -26,6 +26,7 @@ pub const ALL: &[&Entry] = &[
     &gavel::ALLOX,
     &gavel::GANDIVA,
     &hadar::HADAR,
+    &hadar::HADARE,
     &slaq::SLAQ,
     &slaq::SLAQ_TAIL,
     &srtf::SRTF,

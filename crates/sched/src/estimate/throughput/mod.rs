@@ -4,10 +4,14 @@
 //! Of some reference jobs it is known how fast each is beside each other one, on all types of GPUs, relative to being alone.
 //! A new job is measured beside a few of them. What is missing is filled in by a factorisation of low rank, and the job is
 //! then taken for the reference whose row points most nearly in the same direction. How fast it is alone must be known.
+//!
+//! And how fast a job is on which type of GPU, of those on which nobody measured it: `unseen`.
 
 mod factorisation;
+mod unseen;
 
 pub use factorisation::complete;
+pub use unseen::{Profile, Unseen, unseen_by_request, unseen_per_s};
 
 use crate::model::Seed;
 
