@@ -32,6 +32,8 @@ mod placing;
 mod rounds;
 mod saying;
 mod shares;
+#[cfg(test)]
+mod turns;
 
 use std::collections::BTreeSet;
 

@@ -99,7 +99,7 @@ pub(super) struct Rounds {
     pub(super) whole_iterations: bool,
     pub(super) order: Order,
     pub(super) hold_for_new: bool,
-    pub(super) take_unfit: bool,
+    pub(super) pass_unfit: bool,
 }
 
 /// The parameters of `gavel`.
@@ -128,7 +128,7 @@ impl Default for Rounds {
             whole_iterations: false,
             order: Order::Global,
             hold_for_new: false,
-            take_unfit: false,
+            pass_unfit: false,
         }
     }
 }
@@ -190,7 +190,7 @@ impl Rounds {
         whole_iterations: true,
         order: Order::ByType,
         hold_for_new: true,
-        take_unfit: true,
+        pass_unfit: true,
     };
 
     /// What holds, with all that `compatibility` stands for.
@@ -232,9 +232,9 @@ const HOLD_FOR_NEW: Parameter = flagged(
     "as coded: a job for which shares were not worked out yet is chosen and not placed, so that GPUs idle",
 );
 
-const TAKE_UNFIT: Parameter = flagged(
-    "take_unfit",
-    "as coded: where jobs take types in turn, one takes GPUs on which it does not fit if no others are free, and does not run",
+const PASS_UNFIT: Parameter = flagged(
+    "pass_unfit",
+    "as coded: in fifo a job for which only GPUs are left on which it does not fit is passed by; else it holds back all later ones",
 );
 
 /// What the parameters of rounds mean and may be.
@@ -248,7 +248,7 @@ pub(super) const ROUNDS: [Parameter; 10] = [
     WHOLE_ITERATIONS,
     ORDER,
     HOLD_FOR_NEW,
-    TAKE_UNFIT,
+    PASS_UNFIT,
 ];
 
 const OBJECTIVE: Parameter = chosen(

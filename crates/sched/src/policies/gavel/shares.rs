@@ -7,10 +7,11 @@ use crate::solve::Unsolved;
 use crate::view::{JobView, Snapshot};
 
 use super::allocation::{
-    Column, Combination, CostForm, Demand, Entity, Inside, PACKING_THRESHOLD, PackedAllocation, Parting,
-    Partners, Pool, Problem, Shares, Sharing, Sight, allox, bisected_makespan, fifo_aware, fifo_blind,
-    fifo_packed, finish_time_fairness, gandiva, hierarchical, isolated, max_min, max_sum, min_cost,
-    min_makespan, proportional, shortest_first, strategy_proof,
+    Allocation, Column, Combination, CostForm, Demand, Entity, Inside, PACKING_THRESHOLD, PackedAllocation,
+    Parting, Partners, Pool, Problem, Shares, Sharing, Sight, allox, bisected_makespan, fifo_aware,
+    fifo_blind, fifo_packed, finish_time_fairness, finish_time_fairness_packed, gandiva, hierarchical,
+    hierarchical_packed, isolated, max_min, max_min_packed, max_sum, min_cost, min_cost_packed, min_makespan,
+    min_makespan_packed, proportional, shortest_first, strategy_proof,
 };
 use super::members::{Part, gpus_of};
 use super::notes::{Account, Row};
@@ -22,7 +23,7 @@ use super::{Gavel, Goal};
 const UNKNOWN_S: f64 = 3600.0;
 
 /// A fingerprint of numbers (FNV-1a over 64 bits).
-fn fingerprint(numbers: &[u64]) -> u64 {
+pub(super) fn fingerprint(numbers: &[u64]) -> u64 {
     let bytes = numbers.iter().flat_map(|number| number.to_le_bytes());
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -117,7 +118,13 @@ impl Gavel {
         let ran_for =
             memory.on.and_then(|(account, column)| Some((memory.accounts.get(account)?.partner, column)));
         let before = std::mem::take(&mut memory.accounts);
-        let account = |(partner, shares): (Option<JobId>, Row)| {
+        let account = |(partner, mut shares): (Option<JobId>, Row)| {
+            // Where it does not fit nothing is owed.
+            shares
+                .iter_mut()
+                .zip(&member.per_s)
+                .filter(|(_, per_s)| **per_s == 0.0)
+                .for_each(|(x, _)| *x = 0.0);
             let known = before.iter().find(|account| account.partner == partner).cloned();
             let new = || Account::new(partner, Row::from_elem(0.0, shares.len()));
             Account { shares: shares.clone(), ..known.unwrap_or_else(new) }
@@ -149,10 +156,7 @@ impl Gavel {
         let demand = |i: &usize| {
             let (member, view) = (&self.members.all[*i], now.views[*i]);
             let fits = |c: usize| u64::from(member.gang()) * GPU <= gpus[self.members.columns[c].pool];
-            let unfit = if self.rounds.take_unfit && self.keeps_order() { UNFIT_PER_S } else { 0.0 };
-            let rate = |per_s: f64| if per_s > 0.0 { per_s } else { unfit };
-            let rates =
-                member.per_s.iter().enumerate().map(|(c, per_s)| if fits(c) { rate(*per_s) } else { 0.0 });
+            let rates = member.per_s.iter().enumerate().map(|(c, per_s)| if fits(c) { *per_s } else { 0.0 });
             let fastest = member.per_s.iter().copied().fold(0.0, f64::max);
             let memory = &member.memory;
             let since = (view.iterations(now.at) - memory.iterations).max(0.0);
@@ -196,9 +200,7 @@ impl Gavel {
     /// The shares of the jobs of the problem.
     fn work_out(&self, seen: &Snapshot, now: &Now<'_>, order: &[usize], problem: &Problem) -> Answer {
         let answer = match self.goal {
-            Goal::Objective(given) if given.packed => {
-                self.packed(now, order, problem, given, self.sight(seen))
-            }
+            Goal::Objective(given) if given.packed => self.packed(seen, now, order, problem, given),
             Goal::Objective(given) => self.objective(seen, order, problem, given).map(Answer::Alone),
             Goal::Allox { alpha } => Ok(Answer::Alone(allox(problem, &self.placed(order), alpha))),
             Goal::Gandiva(parting) => Ok(self.gandiva(seen, now, order, problem, parting)),
@@ -217,7 +219,9 @@ impl Gavel {
         let sight = self.sight(seen);
         let solved = match given.objective {
             Objective::Isolated => return Ok(isolated(problem)),
-            Objective::Fifo if given.aware => return Ok(fifo_aware(problem)),
+            Objective::Fifo if given.aware => {
+                return Ok(fifo_aware(&self.without_passed(problem)));
+            }
             Objective::Fifo => {
                 let mut draw = drawing(seen.seed.branch("gavel fifo"));
                 return Ok(fifo_blind(problem, &self.placed(order), &mut draw));
@@ -226,7 +230,9 @@ impl Gavel {
             Objective::MaxMinFairness => max_min(problem, sight),
             Objective::FinishTimeFairness => finish_time_fairness(problem, sight),
             Objective::Makespan if given.makespan == Search::AsCoded => bisected_makespan(problem, sight),
-            Objective::Makespan => min_makespan(problem, sight),
+            Objective::Makespan => {
+                min_makespan(problem, sight).map(|allocation| trimmed(problem, allocation, sight))
+            }
             Objective::Throughput => max_sum(problem),
             Objective::Cost => min_cost(problem, form(given)).map(|cheapest| cheapest.allocation),
             Objective::WaterFilling | Objective::Hierarchical => {
@@ -240,15 +246,54 @@ impl Gavel {
 
     fn packed(
         &self,
+        seen: &Snapshot,
         now: &Now<'_>,
         order: &[usize],
         problem: &Problem,
         given: Parameters,
-        sight: Sight,
     ) -> Result<Answer, Unsolved> {
         let sharing = self.sharing(now, order);
-        let _ = (given, sight);
-        Ok(Answer::Packed(fifo_packed(problem, &sharing, PACKING_THRESHOLD)))
+        let packed = match given.objective {
+            Objective::Fifo => Ok(fifo_packed(&self.without_passed(problem), &sharing, PACKING_THRESHOLD)),
+            Objective::MaxMinFairness => max_min_packed(problem, &sharing),
+            Objective::FinishTimeFairness => finish_time_fairness_packed(problem, &sharing),
+            Objective::Makespan => min_makespan_packed(problem, &sharing),
+            Objective::Cost => min_cost_packed(problem, &sharing, form(given)).map(|(packed, _)| packed),
+            Objective::WaterFilling | Objective::Hierarchical => {
+                hierarchical_packed(problem, &entities(seen, given), &sharing)
+            }
+            // Nobody has said how these would pack.
+            Objective::Throughput
+            | Objective::Proportional
+            | Objective::StrategyProof
+            | Objective::ShortestJobFirst
+            | Objective::Isolated => return self.objective(seen, order, problem, given).map(Answer::Alone),
+        };
+        packed.map(Answer::Packed)
+    }
+
+    /// The problem, as coded: where all that is left to a job in its turn are GPUs on which it does not fit, it is passed
+    /// by. Here it is taken to be done, and so asks for nothing.
+    fn without_passed(&self, problem: &Problem) -> Problem {
+        let mut problem = problem.clone();
+        if !self.rounds.pass_unfit {
+            return problem;
+        }
+        let mut free: Vec<u32> = problem.pools.iter().map(|pool| pool.gpus).collect();
+        for job in &mut problem.jobs {
+            let has_room = |c: &usize| free[problem.columns[*c].pool] >= job.gang;
+            let columns: Vec<usize> = (0..problem.columns.len()).filter(has_room).collect();
+            let best = columns.iter().copied().reduce(|a, b| if job.rates[b] > job.rates[a] { b } else { a });
+            match best {
+                None => break,
+                Some(best) if job.rates[best] > 0.0 => free[problem.columns[best].pool] -= job.gang,
+                Some(best) => {
+                    job.gang = 0;
+                    job.rates[best] = f64::MIN_POSITIVE;
+                }
+            }
+        }
+        problem
     }
 
     fn gandiva(
@@ -349,6 +394,19 @@ impl Answer {
     }
 }
 
+/// Shares with which no job is done before the last one must be. Otherwise jobs that have time would now and then go
+/// before those that have none; GPUs that are left over are given to them in any case.
+fn trimmed(problem: &Problem, mut allocation: Allocation, sight: Sight) -> Allocation {
+    for (m, job) in problem.jobs.iter().enumerate() {
+        let needed = job.steps_left / allocation.objective;
+        let rate = problem.believed_rate(&allocation.shares, m, sight);
+        if rate > needed && needed.is_finite() {
+            allocation.shares.row_mut(m).iter_mut().for_each(|share| *share *= needed / rate);
+        }
+    }
+    allocation
+}
+
 /// Numbers below what is asked for, from a seed.
 fn drawing(seed: Seed) -> impl FnMut(usize) -> usize {
     let mut drawn = 0;
@@ -380,8 +438,6 @@ fn entities(seen: &Snapshot, given: Parameters) -> Vec<Entity> {
         .collect()
 }
 
-/// The rate of a job where it does not fit, for those who do not know that: less than any other.
-const UNFIT_PER_S: f64 = 1e-12;
 /// The type by whose rates all are judged that are not told apart, if there is one of this name, as coded; else the first.
 const REFERENCE_TYPE: &str = "v100";
 /// A weight of 0 would be divided by.
