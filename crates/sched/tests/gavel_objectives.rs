@@ -67,11 +67,61 @@ struct Published {
 }
 
 const PUBLISHED: [Published; 5] = [
-    Published { counts: [1, 2, 3], gangs: &[1, 1], aware: 1.548387, blind: 1.0, weighted: Some(0.9), makespan_s: 200.0, rho: 0.645833, sum: 4.0, cost: Some(1.895161) },
-    Published { counts: [1, 1, 1], gangs: &[1, 1], aware: 1.263158, blind: 1.0, weighted: Some(0.75), makespan_s: 200.0, rho: 0.791667, sum: 4.0, cost: Some(1.895161) },
-    Published { counts: [4, 4, 4], gangs: &[2, 1], aware: 1.5, blind: 1.0, weighted: Some(0.75), makespan_s: 166.6667, rho: 0.666667, sum: 5.0, cost: Some(1.895161) },
-    Published { counts: [1, 1, 1], gangs: &[1, 1, 1, 1], aware: 0.894118, blind: 0.75, weighted: None, makespan_s: 500.0, rho: 0.838816, sum: 7.0, cost: None },
-    Published { counts: [2, 1, 3], gangs: &[1, 1, 1, 1], aware: 1.0, blind: 1.0, weighted: None, makespan_s: 500.0, rho: 1.0, sum: 9.0, cost: None },
+    Published {
+        counts: [1, 2, 3],
+        gangs: &[1, 1],
+        aware: 1.548387,
+        blind: 1.0,
+        weighted: Some(0.9),
+        makespan_s: 200.0,
+        rho: 0.645833,
+        sum: 4.0,
+        cost: Some(1.895161),
+    },
+    Published {
+        counts: [1, 1, 1],
+        gangs: &[1, 1],
+        aware: 1.263158,
+        blind: 1.0,
+        weighted: Some(0.75),
+        makespan_s: 200.0,
+        rho: 0.791667,
+        sum: 4.0,
+        cost: Some(1.895161),
+    },
+    Published {
+        counts: [4, 4, 4],
+        gangs: &[2, 1],
+        aware: 1.5,
+        blind: 1.0,
+        weighted: Some(0.75),
+        makespan_s: 166.6667,
+        rho: 0.666667,
+        sum: 5.0,
+        cost: Some(1.895161),
+    },
+    Published {
+        counts: [1, 1, 1],
+        gangs: &[1, 1, 1, 1],
+        aware: 0.894118,
+        blind: 0.75,
+        weighted: None,
+        makespan_s: 500.0,
+        rho: 0.838816,
+        sum: 7.0,
+        cost: None,
+    },
+    Published {
+        counts: [2, 1, 3],
+        gangs: &[1, 1, 1, 1],
+        aware: 1.0,
+        blind: 1.0,
+        weighted: None,
+        makespan_s: 500.0,
+        rho: 1.0,
+        sum: 9.0,
+        cost: None,
+    },
 ];
 
 const RATES: [[f64; 3]; 4] = [[2.0, 1.0, 0.5], [3.0, 2.0, 1.0], [4.0, 3.0, 2.0], [1.0, 1.0, 1.0]];
@@ -104,7 +154,8 @@ fn values_are_those_of_the_public_code() {
 
 #[test]
 fn isolated_rates_are_those_of_the_specification() {
-    let expected: [&[f64]; 4] = [&[0.916667, 1.666667], &[0.75, 1.25], &[1.166667, 2.0], &[0.875, 1.5, 2.25, 0.75]];
+    let expected: [&[f64]; 4] =
+        [&[0.916667, 1.666667], &[0.75, 1.25], &[1.166667, 2.0], &[0.875, 1.5, 2.25, 0.75]];
     for (of, expected) in PUBLISHED.iter().zip(expected) {
         let problem = published(of);
         let shares = isolated(&problem);

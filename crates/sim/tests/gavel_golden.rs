@@ -164,5 +164,10 @@ fn every_job_of_fifo_perf_ends_as_in_the_public_simulator() {
             }
         }
     }
-    assert!(wrong.is_empty(), "{} jobs differ, among them\n{}", wrong.len(), wrong[..wrong.len().min(12)].join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} jobs differ, among them\n{}",
+        wrong.len(),
+        wrong[..wrong.len().min(12)].join("\n")
+    );
 }

@@ -156,7 +156,8 @@ impl Members {
         if fits.columns.contains(&true) {
             for (c, per_s) in member.per_s.iter_mut().enumerate().filter(|(c, _)| fits.columns[*c]) {
                 let Column { pool, is_spread } = self.columns[c];
-                let known = view.iterations_per_s(GpuTypeId(pool as u8), workers, is_spread || fits.spread[c]);
+                let known =
+                    view.iterations_per_s(GpuTypeId(pool as u8), workers, is_spread || fits.spread[c]);
                 // Of what nobody knows anything, all types are alike.
                 *per_s = known.filter(|per_s| per_s.is_finite()).map_or(1.0, |per_s| per_s.max(0.0));
             }

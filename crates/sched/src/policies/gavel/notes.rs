@@ -73,7 +73,8 @@ impl Account {
 impl Remembered {
     pub(super) fn to_note(&self, columns: usize) -> Note {
         let (account, column) = self.on.map_or((-1, -1), |(account, column)| (account as i64, column as i64));
-        let mut all: SmallVec<[i64; 4]> = SmallVec::with_capacity(6 + self.accounts.len() * (1 + 3 * columns));
+        let mut all: SmallVec<[i64; 4]> =
+            SmallVec::with_capacity(6 + self.accounts.len() * (1 + 3 * columns));
         all.extend([
             self.executed.0 as i64,
             account,
@@ -183,13 +184,8 @@ mod tests {
         assert_eq!(Remembered::of_note(&note, 2), Some(written));
         assert_eq!(Remembered::of_note(&note, 3), None, "written for other columns");
         assert_eq!(Remembered::of_note(&Note::default(), 2), None);
-        let round = Round {
-            began: Some(Time(3)),
-            ends: Time::NEVER,
-            reset: Time(5),
-            owed: 9,
-            pools: u64::MAX,
-        };
+        let round =
+            Round { began: Some(Time(3)), ends: Time::NEVER, reset: Time(5), owed: 9, pools: u64::MAX };
         assert_eq!(Round::of_note(&round.to_note()), round);
         assert_eq!(Round::of_note(&Note::default()), Round::default());
     }

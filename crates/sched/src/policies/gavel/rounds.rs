@@ -157,8 +157,15 @@ impl Gavel {
         now: &Now<'_>,
         (half, sum): (f64, f64),
     ) -> Entry {
-        let mut entry =
-            Entry { class: member.class, priority: 0.0, deficit: 0.0, share: 0.0, member: i, account, column };
+        let mut entry = Entry {
+            class: member.class,
+            priority: 0.0,
+            deficit: 0.0,
+            share: 0.0,
+            member: i,
+            account,
+            column,
+        };
         if let Some(own) = member.memory.accounts.get(account) {
             let had = half + member.memory.had_s(account, column, now.executed[i]);
             (entry.share, entry.deficit) = (own.shares[column], own.deficits[column]);

@@ -33,7 +33,9 @@ pub(super) fn equal_parts(problem: &Problem) -> Shares {
 /// A fingerprint of numbers (FNV-1a over 64 bits).
 fn fingerprint(numbers: &[u64]) -> u64 {
     let bytes = numbers.iter().flat_map(|number| number.to_le_bytes());
-    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
 }
 
 impl Gavel {
@@ -132,10 +134,10 @@ impl Gavel {
 
     /// The jobs of the problem in their order, and the GPUs.
     fn problem(&self, now: &Now<'_>, order: &[usize], gpus: &[u64]) -> Problem {
-        let pools = gpus.iter().enumerate().map(|(pool, milli)| Pool {
-            gpus: (milli / GPU) as u32,
-            price_per_h: self.prices[pool],
-        });
+        let pools = gpus
+            .iter()
+            .enumerate()
+            .map(|(pool, milli)| Pool { gpus: (milli / GPU) as u32, price_per_h: self.prices[pool] });
         let pools: Vec<Pool> = pools.collect();
         let usual = self.usual_length_s(now, order);
         let demand = |i: &usize| {
@@ -183,7 +185,8 @@ impl Gavel {
             let member: &Member = &self.members.all[*i];
             member.on
         };
-        let rows = |shares: &Shares| (0..problem.jobs.len()).map(|m| Row::from_slice(shares.row(m))).collect();
+        let rows =
+            |shares: &Shares| (0..problem.jobs.len()).map(|m| Row::from_slice(shares.row(m))).collect();
         match self.objective {
             Objective::Isolated => rows(&equal_parts(problem)),
             Objective::Fifo if self.is_blind() => {
