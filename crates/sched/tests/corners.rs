@@ -6,8 +6,8 @@ use trainyard_sched::control::{Action, Batch, Core, Event, Settings, Step};
 use trainyard_sched::decide::{Abilities, Cadence, Decision, Plan, Policy, Reason, Verdict};
 use trainyard_sched::model::{
     Allocation, Attempt, Cluster, CopyId, Declared, Goals, GpuSet, Job, JobId, MoveCost, NodeId, Parallelism,
-    Placement, Quota, RackId, Resources, Seed, Span, Tenant, TenantId, Tenants, Time, Topology, WORKER_TASK,
-    Wanted, Weight, WorkerRange,
+    Placement, Quota, Quotas, RackId, Resources, Seed, Span, Tenant, TenantId, Tenants, Time, Topology,
+    WORKER_TASK, Wanted, Weight, WorkerRange,
 };
 use trainyard_sched::place::Rule;
 use trainyard_sched::policies::build;
@@ -159,8 +159,8 @@ fn a_job_that_was_forked_while_it_ran_is_merged_before_it_stops() {
     let (allocation, iterations, speed) = (allocation.clone(), 2.0, 2.0);
     tell(&mut core, 3, Event::Resized { job: job_0, attempt, allocation, iterations, speed });
     let step = arrive(&mut core, 4, vec![job(2, 0, 1)]);
-    assert_eq!(step.actions, [Action::Merge { job: job_0, attempt }]);
-    let step = tell(&mut core, 5, Event::Merged { job: job_0, attempt });
+    assert_eq!(step.actions, [Action::Merge { job: job_0, attempt, number: 1, quotas: Quotas::NONE }]);
+    let step = tell(&mut core, 5, Event::Merged { job: job_0, attempt, number: 1 });
     assert!(matches!(step.actions[..], [Action::Stop { .. }]));
 }
 
@@ -177,6 +177,7 @@ fn a_report_that_comes_again_later_takes_nothing_back() {
         speed: 1.0,
         saved: 0.0,
         losses: vec![trainyard_sched::model::LossPoint { iteration: iterations, loss: 1.0, accuracy: None }],
+        copies: Vec::new(),
     };
     tell(&mut core, 10, report(10.0));
     tell(&mut core, 20, report(20.0));
@@ -332,7 +333,19 @@ fn a_job_that_says_only_how_many_iterations_is_left_as_long_as_was_measured() {
     assert_eq!(left(&core, 0), None, "nothing was measured yet");
     tell(&mut core, 0, Event::Started { job: id, attempt, iterations: 0.0, speed: 0.0 });
     let (iterations, speed, saved) = (20.0, 2.0, 20.0);
-    tell(&mut core, 10, Event::Progress { job: id, attempt, iterations, speed, saved, losses: Vec::new() });
+    tell(
+        &mut core,
+        10,
+        Event::Progress {
+            job: id,
+            attempt,
+            iterations,
+            speed,
+            saved,
+            losses: Vec::new(),
+            copies: Vec::new(),
+        },
+    );
     assert_eq!(left(&core, 10), Some(Span::from_secs(40)));
     assert_eq!(left(&core, 20), Some(Span::from_secs(30)));
     // Who is known to be shorter goes first now.

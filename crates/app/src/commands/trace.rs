@@ -8,6 +8,7 @@ use clap::{Args, Subcommand};
 use trainyard_sched::model::{MoveCost, Seed, Tenants};
 use trainyard_sim::cluster;
 use trainyard_sim::generate::{Load, Parameters, generate};
+use trainyard_sim::physics::load_throughputs;
 use trainyard_sim::trace::{Declaring, Options, write_csv};
 use trainyard_sim::workload::Workload;
 
@@ -46,6 +47,9 @@ pub(super) struct GenerateArguments {
     /// The cluster that --load refers to.
     #[arg(long, value_name = "WORDS|FILE")]
     cluster: Option<String>,
+    /// How fast profiled jobs go: gavel, gavel-physical, or a file [default: gavel].
+    #[arg(long, value_name = "NAME|FILE")]
+    throughputs: Option<String>,
     /// The seed.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = seed)]
     seed: u64,
@@ -100,6 +104,7 @@ fn make(given: &GenerateArguments, output: Output) -> Result<Ending, Failure> {
         tenants: Tenants::default(),
         declared: Declaring::Exact,
         move_cost: MoveCost::default(),
+        throughputs: given.throughputs.as_deref().map(load_throughputs).transpose()?,
         ..Parameters::default()
     };
     let workload = generate(&parameters)?;

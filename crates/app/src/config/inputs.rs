@@ -337,7 +337,7 @@ impl Jobs<'_> {
 
     fn generated(&self, cluster: &Cluster, tenants: Tenants, factor: f64) -> Result<Workload, Failure> {
         // What needs --trace goes unnoticed beside --generate, which excludes it.
-        let unread = self.given.reading.part();
+        let unread = self.given.reading.part_of_traces();
         if unread != ReadingPart::default() {
             let given = toml::to_string(&unread).unwrap_or_default().trim().replace('\n', ", ");
             return Err(ArgumentError::NothingToRead { given }.into());
@@ -364,7 +364,7 @@ impl Jobs<'_> {
             server_speeds: self.given.server_speeds.clone(),
             options,
             gpu_types: gpu_types(cluster),
-            throughputs: None,
+            throughputs: self.given.reading.throughputs()?,
         };
         let parameters = if factor == 1.0 { parameters } else { parameters.times(factor)? };
         Ok(generate(&parameters)?)

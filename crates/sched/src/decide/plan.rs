@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::model::{Allocation, GpuTypeSet, Job, JobId, NodeId, NodeState, Time, Topology, Wanted};
+use crate::model::{Allocation, GpuTypeSet, Job, JobId, NodeId, NodeState, Quotas, Time, Topology, Wanted};
 use crate::place::{Ask, FreeCapacity, NoRoom, Rule, largest_gang_by, no_room};
 use crate::view::{JobView, Note, Snapshot};
 
@@ -395,6 +395,11 @@ impl Plan {
         self.answer.notes.push((id, note));
     }
 
+    /// Lets the copies of a job be brought together, and says how far each may go from then on.
+    pub fn merge(&mut self, id: JobId, quotas: Quotas) {
+        self.answer.merges.push((id, quotas));
+    }
+
     /// Records what to remember about the run as a whole.
     pub fn note_run(&mut self, note: Note) {
         self.answer.note = Some(note);
@@ -442,6 +447,7 @@ impl Plan {
             verdicts.reverse();
         };
         latest(&mut answer.verdicts);
+        answer.merges.sort_by_key(|(id, _)| *id);
         answer.notes.sort_by_key(|(id, _)| *id);
         answer.notes.reverse();
         answer.notes.dedup_by_key(|(id, _)| *id);

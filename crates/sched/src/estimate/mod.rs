@@ -5,6 +5,7 @@ mod iteration;
 mod least_squares;
 mod loss;
 mod speed;
+mod throughput;
 
 pub use accuracy::AccuracyForecast;
 pub use iteration::{graph_iteration_s, ring_all_reduce_s};
@@ -13,6 +14,7 @@ pub use loss::{
     Recency, fit_inverse,
 };
 pub use speed::{
-    MAX_SPEED_POINTS, NormalEquations, OUTLIER, PROFILE_SIZES, SpeedFamily, SpeedFit, SpeedHistory,
-    SpeedPoint, fit_fixed_part, fit_speed,
+    MAX_SPEED_POINTS, MeasuredRate, MeasuredRates, NormalEquations, OUTLIER, PROFILE_SIZES, SpeedFamily,
+    SpeedFit, SpeedHistory, SpeedPoint, fit_fixed_part, fit_speed,
 };
+pub use throughput::{Profile, References, Unseen, complete, pair_table, unseen_by_request, unseen_per_s};

@@ -59,7 +59,14 @@ impl Solver for Interior {
         let Standard { places, matrix, right, cones } = standard(program);
         let costs: Vec<f64> = program.gains.iter().map(|gain| -gain).collect();
         let nothing = CscMatrix::zeros((costs.len(), costs.len()));
-        let settings = DefaultSettings { verbose: false, max_threads: 1, ..DefaultSettings::default() };
+        let settings = DefaultSettings {
+            verbose: false,
+            max_threads: 1,
+            tol_gap_abs: 1e-9,
+            tol_gap_rel: 1e-9,
+            tol_feas: 1e-9,
+            ..DefaultSettings::default()
+        };
         let refused = |_| Unsolved::Failed { iterations: 0, gap: f64::INFINITY };
         let mut solver =
             DefaultSolver::new(&nothing, &costs, &matrix, &right, &cones, settings).map_err(refused)?;

@@ -1,10 +1,12 @@
 //! Programs with linear rows, and what solves them.
 
+mod assignment;
 pub mod blocks;
 mod dense;
 mod interior;
 mod linear;
 
+pub use assignment::assign;
 pub use interior::Interior;
 pub use linear::{LinearProgram, Optimum, Row, Sense, Solver, TOLERANCE};
 

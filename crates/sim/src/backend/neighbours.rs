@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use trainyard_sched::control::Event;
 use trainyard_sched::model::{Allocation, JobId};
 
 use super::SimBackend;
@@ -39,11 +38,9 @@ impl SimBackend {
         for id in self.occupancy.neighbours(held) {
             let training = self.jobs[id.index()].run.as_ref().is_some_and(Running::is_training);
             if id != of && training {
-                let speed = self.retime(id);
-                let run = self.run(id);
-                let (attempt, iterations, saved) = (run.attempt, run.iterations, run.saved);
-                let (job, losses) = (id, Vec::new());
-                self.ready.push(Event::Progress { job, attempt, iterations, speed, saved, losses });
+                self.retime(id);
+                let (attempt, iterations) = (self.run(id).attempt, self.run(id).iterations);
+                self.tell(id, attempt, iterations, Vec::new());
             }
         }
     }

@@ -8,4 +8,6 @@ mod throughputs;
 pub use measured::{Extent, MeasuredSpeeds, Place};
 pub use rate::{Crowd, Physics};
 pub use table::{Locality, ThroughputTable};
-pub use throughputs::{TableError, gavel_throughputs, parse_throughputs};
+pub use throughputs::{
+    NAMED, TableError, gavel_physical_throughputs, gavel_throughputs, load_throughputs, parse_throughputs,
+};

@@ -30,10 +30,17 @@ const GAP: f64 = 1e-9;
 /// What rows may lack, relative to their size: on the way, where rounding is felt because all is in motion, and at the end.
 const ROWS_ON_THE_WAY: f64 = 1e-7;
 const ROWS: f64 = 1e-10;
+/// From this gap on, relative to the objective, rounding is watched.
+const NEAR: f64 = 1e-4;
 /// Tens are usual.
 const MOST_ITERATIONS: u32 = 100;
 /// How much of the way to the nearest bound is gone.
 const SHY: f64 = 0.995;
+/// Where there are logarithms, their products stay within this share of what they shall be; where that allows only so short
+/// a step, the gap is made smaller by only so much.
+const FAR: f64 = 0.8;
+const TIMID: f64 = 0.2;
+const CAREFUL: f64 = 0.5;
 /// At the end products differ by no more than this share, or so many more steps have been tried.
 const CENTRED: f64 = 0.01;
 const CENTRINGS: u32 = 5;
@@ -78,9 +85,13 @@ struct Run<'a> {
     first: Point,
     second: Point,
     wrong: Residuals,
+    /// Where a whole step leads, and what is wrong there.
+    there: Point,
+    left: Residuals,
     to: Products,
     /// Products that shall vanish.
     products: f64,
+    is_curved: bool,
     iterations: u32,
 }
 
@@ -99,8 +110,11 @@ impl<'a> Run<'a> {
             first,
             second,
             wrong: Residuals::default(),
+            there: Point::default(),
+            left: Residuals::default(),
             to: Products::default(),
             products,
+            is_curved: p.rows.iter().any(|row| row.logarithm > 0.0),
             iterations: 0,
         };
         run.fill_start();
@@ -165,12 +179,13 @@ impl<'a> Run<'a> {
             let (primal, dual) = self.wrong.look(self.p, &self.at);
             let gap = self.at.gap_after(&self.first, self.p, (0.0, 0.0));
             let relative = gap / (1.0 + self.objective().abs());
-            if primal.max(dual) <= ROWS_ON_THE_WAY && relative <= GAP {
+            let curved = self.at.logarithms_miss_after(&self.first, self.p, 0.0);
+            if primal.max(dual).max(curved) <= ROWS_ON_THE_WAY && relative <= GAP {
                 self.centre(gap / self.products, primal.max(dual));
                 return Ok(());
             }
             if self.iterations >= MOST_ITERATIONS || !gap.is_finite() {
-                let gap = relative.max(primal).max(dual);
+                let gap = relative.max(primal).max(dual).max(curved);
                 return Err(Unsolved::Failed { iterations: self.iterations, gap });
             }
             self.iterate(gap, gap / relative);
@@ -184,14 +199,52 @@ impl<'a> Run<'a> {
         self.newton.factor(p, &self.at);
         self.to.aim(p, &self.at, 0.0, None);
         self.newton.solve(p, &self.at, &self.wrong, &self.to, &mut self.first);
-        let reach = self.at.reach(&self.first, p);
+        let reach = self.reach(&self.first);
         let left = self.at.gap_after(&self.first, p, reach) / gap;
         let least = 0.1 * GAP * objective;
         let size = (left * left * left * gap).max(least) / self.products;
         self.to.aim(p, &self.at, size, Some(&self.first));
         self.newton.solve(p, &self.at, &self.wrong, &self.to, &mut self.second);
-        let reach = self.at.reach(&self.second, p);
+        let mut reach = self.reach(&self.second);
+        if self.is_curved && reach.0 < TIMID {
+            // The correction was too bold.
+            self.to.aim(p, &self.at, CAREFUL * gap / self.products, None);
+            self.newton.solve(p, &self.at, &self.wrong, &self.to, &mut self.second);
+            reach = self.reach(&self.second);
+        }
+        if gap < NEAR * objective && self.refine() {
+            reach = self.reach(&self.second);
+        }
         self.at.go(&self.second, (SHY * reach.0, SHY * reach.1));
+    }
+
+    /// Takes away what rounding has left in a step: after a whole one all rows should hold. Returns whether there was
+    /// anything.
+    fn refine(&mut self) -> bool {
+        let p = self.p;
+        self.there.clone_from(&self.at);
+        self.there.go(&self.second, (1.0, 1.0));
+        let (primal, dual) = self.left.look(p, &self.there);
+        if primal.max(dual) <= 0.1 * ROWS {
+            return false;
+        }
+        self.to.clear();
+        self.newton.solve(p, &self.at, &self.left, &self.to, &mut self.first);
+        self.second.go(&self.first, (1.0, 1.0));
+        true
+    }
+
+    /// How far primal and dual numbers may go; together where logarithms bind them to each other.
+    fn reach(&self, step: &Point) -> (f64, f64) {
+        let (primal, dual) = self.at.reach(step, self.p);
+        if !self.is_curved {
+            return (primal, dual);
+        }
+        let mut both = primal.min(dual);
+        while self.at.logarithms_miss_after(step, self.p, both) > FAR && both > f64::EPSILON {
+            both *= 0.75;
+        }
+        (both, both)
     }
 
     /// Goes to the point of the central path with products of this size.
@@ -204,7 +257,8 @@ impl<'a> Run<'a> {
             }
             self.newton.factor(p, &self.at);
             self.newton.solve(p, &self.at, &self.wrong, &self.to, &mut self.second);
-            let reach = self.at.reach(&self.second, p);
+            self.refine();
+            let reach = self.reach(&self.second);
             let by = |reach: f64| if reach < 1.0 { SHY * reach } else { 1.0 };
             self.at.go(&self.second, (by(reach.0), by(reach.1)));
             let (primal, dual) = self.wrong.look(p, &self.at);

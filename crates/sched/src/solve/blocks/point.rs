@@ -104,6 +104,17 @@ impl Point {
         gap
     }
 
+    /// By how much products of levels with logarithms and their duals miss what they shall be after a step, relative to that.
+    pub(super) fn logarithms_miss_after(&self, step: &Self, p: &Scaled, by: f64) -> f64 {
+        let mut most = 0.0_f64;
+        for (block, row) in p.rows.iter().enumerate().filter(|(_, row)| row.logarithm > 0.0) {
+            let level = self.level[block] + by * step.level[block];
+            let dual = self.level_dual[block] + by * step.level_dual[block];
+            most = most.max((level * dual / row.logarithm - 1.0).abs());
+        }
+        most
+    }
+
     pub(super) fn go(&mut self, step: &Self, by: (f64, f64)) {
         let add = |values: &mut [f64], steps: &[f64], by: f64| {
             values.iter_mut().zip(steps).for_each(|(value, step)| *value += by * step);
@@ -165,6 +176,13 @@ impl Residuals {
 }
 
 impl Products {
+    /// Asks for no change.
+    pub(super) fn clear(&mut self) {
+        for values in [&mut self.x, &mut self.time, &mut self.level, &mut self.link] {
+            values.fill(0.0);
+        }
+    }
+
     /// The greatest change asked for.
     pub(super) fn greatest(&self) -> f64 {
         let all = self.x.iter().chain(&self.time).chain(&self.level).chain(&self.link);

@@ -31,6 +31,8 @@ use options::{CategoryOptions, GavelOptions, MixOptions};
 const REFERENCE_TYPE: &str = "v100";
 /// The types of GPUs of the presets' clusters, in their order.
 const GPU_TYPES: [&str; 3] = ["v100", "p100", "k80"];
+/// The GPUs that jobs may have.
+const SIZES: [u32; 4] = [1, 2, 4, 8];
 /// Who owns all jobs.
 const TENANT: &str = "all";
 
@@ -75,7 +77,12 @@ pub(super) fn generate(
             let options: MixOptions = kind.options(preset, &parameters.options)?;
             common.goals.copies = options.copies;
             if common.move_cost == MoveCost::default() {
-                common.move_cost.load = Span::from_secs_f64(options.restart_s);
+                // Before a node goes to another job, what the one before did is saved or brought together.
+                let save_s = options.aggregate_s.min(options.restart_s);
+                let cost = &mut common.move_cost;
+                cost.save = Span::from_secs_f64(save_s);
+                cost.load = Span::from_secs_f64(options.restart_s - save_s);
+                cost.merge = Span::from_secs_f64(options.aggregate_s);
             }
             (hadar::draw_mix(seed, jobs, &rates), false)
         }
@@ -145,8 +152,8 @@ struct Maker<'a> {
     gpu_types: Vec<Arc<str>>,
     tenants: Tenants,
     common: Common,
-    /// For each job type its row in the table, and what is declared of it.
-    rows: Vec<(u32, Option<Arc<Rates>>)>,
+    /// For each job type its row in the table, and what is declared of gangs of each of [`SIZES`].
+    rows: Vec<(u32, Vec<Option<Arc<Rates>>>)>,
 }
 
 impl<'a> Maker<'a> {
@@ -161,9 +168,16 @@ impl<'a> Maker<'a> {
         } else {
             parameters.gpu_types.clone()
         };
+        let numbers: Vec<Option<ModelId>> = (0..table.rows())
+            .map(|row| JOB_TYPES.iter().position(|job_type| job_type.name() == table.name(row)))
+            .map(|position| position.map(|i| ModelId(i as u32)))
+            .collect();
+        let model = |row: u32| numbers[row as usize];
         let row = |job_type: &job_types::JobType| {
             let row = table.row(&job_type.name()).expect("all types are in the table");
-            (row, table.rates(row, &gpu_types).shared())
+            let sizes: &[u32] = if job_type.distributed { &SIZES } else { &SIZES[..1] };
+            let rates = |gpus: &u32| table.rates(row, &gpu_types, Some(*gpus), model).shared();
+            (row, sizes.iter().map(rates).collect())
         };
         let rows = JOB_TYPES.iter().map(row).collect();
         let mut tenants = parameters.tenants.clone();
@@ -197,7 +211,7 @@ impl<'a> Maker<'a> {
             declared: Declared {
                 iterations: Some(drawn.steps),
                 iteration: reference.map(|per_s| Span::from_secs_f64(1.0 / per_s)),
-                rates: rates.clone(),
+                rates: SIZES.iter().position(|size| *size == drawn.gpus).and_then(|i| rates[i].clone()),
                 ..Declared::default()
             },
             move_cost: self.common.move_cost,

@@ -44,13 +44,14 @@ pub(super) struct CategoryOptions {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct MixOptions {
+    pub(super) aggregate_s: f64,
     pub(super) copies: u16,
     pub(super) restart_s: f64,
 }
 
 impl Default for MixOptions {
     fn default() -> Self {
-        Self { copies: 5, restart_s: 10.0 }
+        Self { aggregate_s: 5.0, copies: 5, restart_s: 10.0 }
     }
 }
 
@@ -80,6 +81,12 @@ const CATEGORIES: &[Parameter] = &[DISTANCE];
 
 const MIX: &[Parameter] = &[
     Parameter {
+        name: "aggregate_s",
+        meaning: "how long copies take to be brought together, where the run does not say what moving costs",
+        unit: "s",
+        values: Values::Number { least: 0.0, most: 1e6 },
+    },
+    Parameter {
         name: "copies",
         meaning: "into how many copies each job may be forked",
         unit: "",
@@ -87,7 +94,7 @@ const MIX: &[Parameter] = &[
     },
     Parameter {
         name: "restart_s",
-        meaning: "from a start to the first new step, where the run does not say what moving costs",
+        meaning: "how long a node does not train when it goes to another job: saving or bringing together, then loading",
         unit: "s",
         values: Values::Number { least: 0.0, most: 1e6 },
     },
