@@ -91,7 +91,9 @@ impl Policy for Watched {
         }
         seen.decisions += 1;
         let mut waiting = snapshot.jobs().filter(|view| after(view, &decision).is_none());
-        let fits = |view: &JobView| free.place(Rule::Pack, &Ask::minimum(&view.job.shape, &view.job.wanted)).is_some();
+        let fits = |view: &JobView| {
+            free.place(Rule::Pack, &Ask::minimum(&view.job.shape, &view.job.wanted)).is_some()
+        };
         seen.idle += u32::from(waiting.any(fits));
         decision
     }
@@ -253,7 +255,9 @@ fn nobody_is_much_worse_off_than_alone() {
     let gavel = run("s-240", ("gavel", "objective = 'finish_time_fairness'"));
     let sooner = run("s-240", HADAR);
     let [fair, theirs, soon] = [&hadar, &gavel, &sooner].map(|run| unfairness(run, &isolated));
-    eprintln!("mean of JCT over that in isolation: Hadar ftf {fair:.3}, Gavel ftf {theirs:.3}, Hadar jct {soon:.3}");
+    eprintln!(
+        "mean of JCT over that in isolation: Hadar ftf {fair:.3}, Gavel ftf {theirs:.3}, Hadar jct {soon:.3}"
+    );
     assert!(soon.min(fair) <= 1.02 * theirs, "{fair} {soon} against {theirs}");
     assert_eq!(hadar.seen.idle, 0);
 }

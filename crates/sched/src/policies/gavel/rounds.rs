@@ -182,24 +182,6 @@ impl Gavel {
         (account, column): (usize, usize),
         now: &Now<'_>,
         (half, sum): (f64, f64),
-<<<<<<< HEAD
-    ) -> Entry {
-        let mut entry = Entry {
-            class: member.class,
-            priority: 0.0,
-            deficit: 0.0,
-            share: 0.0,
-            member: i,
-            account,
-            column,
-        };
-        if let Some(own) = member.memory.accounts.get(account) {
-            let had = half + member.memory.had_s(account, column, now.executed[i]);
-            (entry.share, entry.deficit) = (own.shares[column], own.deficits[column]);
-            entry.priority = entry.share / (had / sum);
-        }
-        entry
-=======
     ) -> Option<Entry> {
         let member = &self.members.all[i];
         let class = member.class;
@@ -223,7 +205,6 @@ impl Gavel {
         let (share, deficit) = (own.shares[column], own.deficits[column]);
         let priority = share / (had / sum);
         Some(Entry { class, priority, deficit, share, member: i, account, column, beside })
->>>>>>> rounds
     }
 
     /// Of two ways for one job that is owed nothing on either, the faster one.

@@ -205,15 +205,6 @@ impl Gavel {
             Goal::Allox { alpha } => Ok(Answer::Alone(allox(problem, &self.placed(order), alpha))),
             Goal::Gandiva(parting) => Ok(self.gandiva(seen, now, order, problem, parting)),
         };
-<<<<<<< HEAD
-        let rows =
-            |shares: &Shares| (0..problem.jobs.len()).map(|m| Row::from_slice(shares.row(m))).collect();
-        match self.objective {
-            Objective::Isolated => rows(&equal_parts(problem)),
-            Objective::Fifo if self.is_blind() => {
-                let on: Vec<Option<usize>> = order.iter().map(on).collect();
-                rows(&greedy::anywhere(problem, &on, seen.seed.branch("gavel fifo")))
-=======
         // As coded, whoever cannot solve it shares equally.
         answer.unwrap_or_else(|_| Answer::Alone(isolated(problem)))
     }
@@ -398,7 +389,6 @@ impl Answer {
                     }
                 }
                 rows
->>>>>>> rounds
             }
         }
     }

@@ -15,17 +15,12 @@ mod matching;
 mod parameters;
 mod policy;
 mod prices;
-<<<<<<< HEAD
+mod quotas;
 mod reserved;
 mod round;
 mod stock;
 mod targets;
-=======
-mod quotas;
-mod round;
-mod stock;
 mod tracker;
->>>>>>> rounds
 mod utility;
 
 pub(super) use hadare::HADARE;
