@@ -21,6 +21,10 @@ pub struct Answer {
     pub level_duals: Vec<f64>,
     /// How far each level is above its bound.
     pub level_slacks: Vec<f64>,
+    /// The dual of each block's time.
+    pub time_duals: Vec<f64>,
+    /// The dual of each link.
+    pub link_duals: Vec<f64>,
     /// Iterations.
     pub iterations: u32,
 }
@@ -279,7 +283,18 @@ impl<'a> Run<'a> {
             .unzip();
         let objective = program.linear_objective(&at.x, rise);
         let bound = bound(p, &at) * p.objective_scale;
-        Answer { x: at.x, rise, objective, bound, level_duals, level_slacks, iterations: self.iterations }
+        let links = at.link_dual.iter().zip(&p.link_scales);
+        Answer {
+            rise,
+            objective,
+            bound,
+            level_duals,
+            level_slacks,
+            time_duals: at.time_dual.iter().map(|dual| dual * p.objective_scale).collect(),
+            link_duals: links.map(|(dual, scale)| dual * p.objective_scale / scale).collect(),
+            iterations: self.iterations,
+            x: at.x,
+        }
     }
 }
 
@@ -291,7 +306,9 @@ pub fn answer_from(program: &BlockProgram, optimum: &Optimum) -> Answer {
     let mut row = 0;
     let mut level_duals = Vec::with_capacity(program.blocks());
     let mut level_slacks = Vec::with_capacity(program.blocks());
+    let mut time_duals = Vec::with_capacity(program.blocks());
     for (block, level) in program.levels.iter().enumerate() {
+        time_duals.push(optimum.duals[row]);
         row += 1;
         let least = match level {
             Level::Floor(least) => *least,
@@ -307,7 +324,17 @@ pub fn answer_from(program: &BlockProgram, optimum: &Optimum) -> Answer {
         row += 1;
     }
     let objective = optimum.objective;
-    Answer { x: x.to_vec(), rise, objective, bound: objective, level_duals, level_slacks, iterations: 0 }
+    Answer {
+        x: x.to_vec(),
+        rise,
+        objective,
+        bound: objective,
+        level_duals,
+        level_slacks,
+        time_duals,
+        link_duals: optimum.duals[row..].to_vec(),
+        iterations: 0,
+    }
 }
 
 /// A bound on the objective of all points, from duals that are repaired so as to satisfy their rows exactly.

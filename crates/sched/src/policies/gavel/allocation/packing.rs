@@ -2,8 +2,22 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::frame::{Cell, NOTHING};
 use super::problem::{Problem, Rates, Shares};
+
+/// Which pairs a program looks at. The best value is the same; where many answers have it, the answer is in the middle of those
+/// with these pairs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pairs {
+    /// All that are worth more than one job alone, as in the public code, nearly: that one has all pairs.
+    #[default]
+    All,
+    /// Only those without which the best value is not reached. That is far quicker with many kinds of jobs.
+    Needed,
+}
 
 /// Which jobs may share GPUs, and how fast they are then.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -15,6 +29,8 @@ pub struct Sharing {
     /// `beside[a * count + b]`: steps a second of a job of kind `a` beside one of kind `b`, for each column; all 0, or empty,
     /// where they do not fit or have different gangs.
     pub beside: Vec<Rates>,
+    /// Which pairs are looked at.
+    pub pairs: Pairs,
 }
 
 /// One job alone, or two jobs on the same GPUs, by their places in the problem, the lower one first.
