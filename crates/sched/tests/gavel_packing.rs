@@ -250,7 +250,7 @@ proptest! {
         let near = |found: f64, expected: f64| (found - expected).abs() <= 1e-5 * (1.0 + expected.abs());
         let check = |packed: Result<PackedAllocation, Unsolved>| -> Result<PackedAllocation, TestCaseError> {
             let packed = packed.map_err(|error| TestCaseError::fail(error.to_string()))?;
-            prop_assert!(broken(problem, &packed) <= 1e-6, "{}", broken(problem, &packed));
+            prop_assert!(broken(problem, &packed) <= 1e-7, "{}", broken(problem, &packed));
             Ok(packed)
         };
         let unit = |job: usize| {

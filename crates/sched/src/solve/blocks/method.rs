@@ -45,6 +45,8 @@ const SHY: f64 = 0.995;
 const FAR: f64 = 0.8;
 const TIMID: f64 = 0.2;
 const CAREFUL: f64 = 0.5;
+/// A gap that has not become smaller by so much is a sign of that, too.
+const STALLED: f64 = 0.9;
 /// At the end products differ by no more than this share, or so many more steps have been tried.
 const CENTRED: f64 = 0.01;
 const CENTRINGS: u32 = 5;
@@ -96,6 +98,7 @@ struct Run<'a> {
     /// Products that shall vanish.
     products: f64,
     is_curved: bool,
+    last_gap: f64,
     iterations: u32,
 }
 
@@ -119,6 +122,7 @@ impl<'a> Run<'a> {
             to: Products::default(),
             products,
             is_curved: p.rows.iter().any(|row| row.logarithm > 0.0),
+            last_gap: f64::INFINITY,
             iterations: 0,
         };
         run.fill_start();
@@ -210,7 +214,9 @@ impl<'a> Run<'a> {
         self.to.aim(p, &self.at, size, Some(&self.first));
         self.newton.solve(p, &self.at, &self.wrong, &self.to, &mut self.second);
         let mut reach = self.reach(&self.second);
-        if self.is_curved && reach.0 < TIMID {
+        let is_stalled = gap > STALLED * self.last_gap;
+        self.last_gap = gap;
+        if self.is_curved && (reach.0 < TIMID || is_stalled) {
             // The correction was too bold.
             self.to.aim(p, &self.at, CAREFUL * gap / self.products, None);
             self.newton.solve(p, &self.at, &self.wrong, &self.to, &mut self.second);

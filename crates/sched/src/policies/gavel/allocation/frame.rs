@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::packing::{PackedAllocation, Sharing, expand};
+use super::packing::{PackedAllocation, Pairs, Sharing, expand};
 use super::pairing::Pairing;
 use super::problem::{Allocation, Demand, Problem, Shares, Sight};
 use crate::solve::blocks::{self, Answer, BlockProgram, Level, Link};
@@ -129,7 +129,15 @@ pub(super) fn solve<'a>(
 ) -> Result<Solved<'a>, Unsolved> {
     let mut pairing = match space {
         Space::Alone(_) => None,
-        Space::Packed(sharing) => Some(Pairing::new(problem, sharing)),
+        Space::Packed(sharing) => {
+            // Without some pairs rates that must be kept might be out of reach.
+            let keeps = |(job, demand): (usize, &Demand)| match level(job, demand) {
+                Level::Floor(least) | Level::Rising { least, .. } => least > 0.0,
+                Level::Free | Level::Logarithm(_) => false,
+            };
+            let pairs = if problem.jobs.iter().enumerate().any(keeps) { Pairs::All } else { sharing.pairs };
+            Some(Pairing::new(problem, sharing, pairs))
+        }
     };
     for _ in 0..MOST_PROGRAMS {
         let solved = Frame::new(problem, space, pairing.as_ref(), rise_gain, &gain, &level).solve()?;

@@ -26,17 +26,17 @@ pub(super) struct Pairing<'a> {
     sharing: &'a Sharing,
     /// The jobs of each kind.
     jobs: Vec<Vec<usize>>,
-    /// Those that may be, with the row by which their times balance; none within a kind.
+    /// Those that may be, with the row by which their times balance; none within a kind, unless it has just two jobs.
     rows: BTreeMap<Neighbours, Option<usize>>,
     balances: usize,
 }
 
 impl<'a> Pairing<'a> {
-    pub(super) fn new(problem: &'a Problem, sharing: &'a Sharing) -> Self {
+    pub(super) fn new(problem: &'a Problem, sharing: &'a Sharing, pairs: Pairs) -> Self {
         let mut jobs = vec![Vec::new(); sharing.count];
         (0..problem.jobs.len()).for_each(|job| jobs[sharing.kinds[job]].push(job));
         let mut pairing = Self { problem, sharing, jobs, rows: BTreeMap::new(), balances: 0 };
-        if sharing.pairs == Pairs::All {
+        if pairs == Pairs::All {
             let all: Vec<Neighbours> =
                 pairing.all().filter(|neighbours| pairing.may_pay(*neighbours)).collect();
             all.into_iter().for_each(|neighbours| pairing.admit(neighbours));
@@ -51,7 +51,8 @@ impl<'a> Pairing<'a> {
     }
 
     fn admit(&mut self, neighbours: Neighbours) {
-        let row = (neighbours.0 != neighbours.1).then_some(self.balances);
+        let (a, b, _) = neighbours;
+        let row = (a != b || self.jobs[a].len() == 2).then_some(self.balances);
         self.balances += usize::from(row.is_some());
         self.rows.insert(neighbours, row);
     }
@@ -79,7 +80,8 @@ impl<'a> Pairing<'a> {
     pub(super) fn balance_of(&self, cell: &Cell) -> Option<(usize, f64)> {
         let (kind, own) = (cell.beside?, self.sharing.kinds[cell.job]);
         let row = self.rows[&(own.min(kind), own.max(kind), cell.column)]?;
-        Some((row, if own < kind { 1.0 } else { -1.0 }))
+        let is_first = own < kind || (own == kind && self.jobs[own].first() == Some(&cell.job));
+        Some((row, if is_first { 1.0 } else { -1.0 }))
     }
 
     /// Whether a pair of two kinds on a column is worth more than one job alone. If not it is never needed: the two might
