@@ -270,8 +270,14 @@ impl<'a> Run<'a> {
             self.refine();
             let reach = self.reach(&self.second);
             let by = |reach: f64| if reach < 1.0 { SHY * reach } else { 1.0 };
+            self.there.clone_from(&self.at);
             self.at.go(&self.second, (by(reach.0), by(reach.1)));
             let (primal, dual) = self.wrong.look(p, &self.at);
+            if primal.max(dual) > lack.max(ROWS) {
+                // Rounding is greater than what is left to gain.
+                self.at.clone_from(&self.there);
+                return;
+            }
             lack = primal.max(dual);
             self.iterations += 1;
         }
