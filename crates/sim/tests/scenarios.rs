@@ -93,6 +93,9 @@ struct JobLine {
     memory: u64,
     #[serde(default)]
     gpu_types: Vec<String>,
+    /// Whether its workers may be on several GPU types.
+    #[serde(default)]
+    mixed: bool,
     #[serde(default)]
     same_node: bool,
     #[serde(default)]
@@ -242,7 +245,7 @@ impl JobLine {
             wanted: Wanted {
                 gpu_types: if types.is_empty() { GpuTypeSet::ALL } else { GpuTypeSet::of(&types) },
                 topology: if self.same_node { Topology::SameNode } else { Topology::Anywhere },
-                ..Wanted::default()
+                mixed_gpu_types: self.mixed,
             },
             goals: Goals {
                 class: PriorityClass(self.class),
