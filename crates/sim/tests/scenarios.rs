@@ -271,7 +271,7 @@ impl JobLine {
             table.insert(row, gpu_type, workers, false, *per_s);
         }
         let gpu_types: Vec<Arc<str>> = cluster.gpu_types.iter().map(|known| known.name.clone()).collect();
-        let rates = table.rates(row, &gpu_types);
+        let rates = table.rates(row, &gpu_types, None, |_| None);
         truth.iterations = self.duration as f64 * fastest;
         truth.speed = Speed::Table { table: Arc::new(table), row };
         Some(rates)
