@@ -102,6 +102,12 @@ struct JobLine {
     save: u64,
     #[serde(default)]
     load: u64,
+    /// How long its copies take to be brought together.
+    #[serde(default)]
+    merge: u64,
+    /// Into how many copies it may be forked.
+    #[serde(default = "one")]
+    copies: u16,
     #[serde(default = "yes")]
     movable: bool,
     /// What it declares, if not the truth; 0 means nothing.
@@ -129,6 +135,10 @@ const fn one() -> u32 {
 
 const fn one_weight() -> f64 {
     1.0
+}
+
+const fn one() -> u16 {
+    1
 }
 
 const fn yes() -> bool {
@@ -202,6 +212,7 @@ impl JobLine {
         truth.move_cost = MoveCost {
             save: Span::from_secs(self.save),
             load: Span::from_secs(self.load),
+            merge: Span::from_secs(self.merge),
             ..MoveCost::default()
         };
         let declared = match self.declared {
@@ -233,7 +244,12 @@ impl JobLine {
                 topology: if self.same_node { Topology::SameNode } else { Topology::Anywhere },
                 ..Wanted::default()
             },
-            goals: Goals { class: PriorityClass(self.class), movable: self.movable, ..Goals::default() },
+            goals: Goals {
+                class: PriorityClass(self.class),
+                movable: self.movable,
+                copies: self.copies,
+                ..Goals::default()
+            },
             declared,
             move_cost: truth.move_cost,
         };
