@@ -106,7 +106,7 @@ struct JobLine {
     #[serde(default)]
     merge: u64,
     /// Into how many copies it may be forked.
-    #[serde(default = "one")]
+    #[serde(default = "unforked")]
     copies: u16,
     #[serde(default = "yes")]
     movable: bool,
@@ -137,7 +137,7 @@ const fn one_weight() -> f64 {
     1.0
 }
 
-const fn one() -> u16 {
+const fn unforked() -> u16 {
     1
 }
 
