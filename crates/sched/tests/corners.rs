@@ -5,9 +5,9 @@ use std::sync::Arc;
 use trainyard_sched::control::{Action, Batch, Core, Event, Settings, Step};
 use trainyard_sched::decide::{Abilities, Cadence, Decision, Plan, Policy, Reason, Verdict};
 use trainyard_sched::model::{
-    Allocation, Attempt, Cluster, CopyId, Declared, Goals, GpuSet, Job, JobId, MoveCost, NodeId, Parallelism, Quotas,
-    Placement, Quota, RackId, Resources, Seed, Span, Tenant, TenantId, Tenants, Time, Topology, WORKER_TASK,
-    Wanted, Weight, WorkerRange,
+    Allocation, Attempt, Cluster, CopyId, Declared, Goals, GpuSet, Job, JobId, MoveCost, NodeId, Parallelism,
+    Placement, Quota, Quotas, RackId, Resources, Seed, Span, Tenant, TenantId, Tenants, Time, Topology,
+    WORKER_TASK, Wanted, Weight, WorkerRange,
 };
 use trainyard_sched::place::Rule;
 use trainyard_sched::policies::build;
@@ -333,7 +333,19 @@ fn a_job_that_says_only_how_many_iterations_is_left_as_long_as_was_measured() {
     assert_eq!(left(&core, 0), None, "nothing was measured yet");
     tell(&mut core, 0, Event::Started { job: id, attempt, iterations: 0.0, speed: 0.0 });
     let (iterations, speed, saved) = (20.0, 2.0, 20.0);
-    tell(&mut core, 10, Event::Progress { job: id, attempt, iterations, speed, saved, losses: Vec::new(), copies: Vec::new() });
+    tell(
+        &mut core,
+        10,
+        Event::Progress {
+            job: id,
+            attempt,
+            iterations,
+            speed,
+            saved,
+            losses: Vec::new(),
+            copies: Vec::new(),
+        },
+    );
     assert_eq!(left(&core, 10), Some(Span::from_secs(40)));
     assert_eq!(left(&core, 20), Some(Span::from_secs(30)));
     // Who is known to be shorter goes first now.

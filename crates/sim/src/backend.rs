@@ -347,7 +347,8 @@ impl SimBackend {
             None if attempt > Attempt(1) => truth.move_cost.load,
             None => Span::ZERO,
         };
-        self.jobs[id.index()].run = Some(Running::new(attempt, allocation.clone(), self.now, iterations, quotas));
+        self.jobs[id.index()].run =
+            Some(Running::new(attempt, allocation.clone(), self.now, iterations, quotas));
         self.running.insert(id);
         if load == Span::ZERO {
             self.loaded(id);

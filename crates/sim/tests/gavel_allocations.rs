@@ -80,8 +80,10 @@ fn cases() -> Vec<Case> {
     let Some(folder) = public("gavel_runs/solver") else { return Vec::new() };
     let mut table = csv::Reader::from_path(folder.join("solver_times.csv")).expect("the table is there");
     let mut recorded: Vec<Recorded> = table.deserialize().map(|row| row.expect("a row")).collect();
-    let mut paths: Vec<PathBuf> =
-        std::fs::read_dir(&folder).expect("it can be listed").map(|entry| entry.expect("an entry").path()).collect();
+    let mut paths: Vec<PathBuf> = std::fs::read_dir(&folder)
+        .expect("it can be listed")
+        .map(|entry| entry.expect("an entry").path())
+        .collect();
     paths.retain(|path| path.to_string_lossy().ends_with(".instance.json"));
     paths.sort();
     let case = |path: PathBuf| {
@@ -89,9 +91,8 @@ fn cases() -> Vec<Case> {
         let instance: Instance = serde_json::from_str(&text).expect("it is an instance");
         let name = path.file_name().expect("a file").to_string_lossy().replace(".instance.json", "");
         let multi = if instance.multi_gpu { "True" } else { "False" };
-        let is_own = |row: &Recorded| {
-            row.n == instance.num_jobs && row.seed == instance.seed && row.multi == multi
-        };
+        let is_own =
+            |row: &Recorded| row.n == instance.num_jobs && row.seed == instance.seed && row.multi == multi;
         let (own, others) = std::mem::take(&mut recorded).into_iter().partition(is_own);
         recorded = others;
         Case { name, problem: problem(&instance), recorded: own, folder: folder.clone() }
@@ -146,13 +147,29 @@ fn objectives_are_those_of_the_public_code() {
         println!("{name} makespan {} theirs {theirs} rho {}", short.objective, fair.objective);
         assert!(short.objective <= theirs && theirs <= 1.05 * short.objective, "{name}");
         let searched = solved(bisected_makespan(problem, Sight::Aware));
-        assert!((searched.objective / theirs - 1.0).abs() < 2e-3, "{name}: {} is not {theirs}", searched.objective);
-        for (policy, ours) in [("max_min_fairness_perf", &aware.shares), ("max_min_fairness", &blind.shares), ("max_sum_throughput_perf", &greatest.shares), ("finish_time_fairness_perf", &fair.shares), ("min_total_duration_perf", &searched.shares), ("isolated", &isolated(problem))] {
+        assert!(
+            (searched.objective / theirs - 1.0).abs() < 2e-3,
+            "{name}: {} is not {theirs}",
+            searched.objective
+        );
+        for (policy, ours) in [
+            ("max_min_fairness_perf", &aware.shares),
+            ("max_min_fairness", &blind.shares),
+            ("max_sum_throughput_perf", &greatest.shares),
+            ("finish_time_fairness_perf", &fair.shares),
+            ("min_total_duration_perf", &searched.shares),
+            ("isolated", &isolated(problem)),
+        ] {
             let theirs = case.theirs(policy);
             let mut worst = 0.0_f64;
             let mut sum = 0.0;
-            for job in 0..problem.jobs.len() { for c in 0..3 { worst = worst.max((theirs.of(job,c)-ours.of(job,c)).abs()); sum += (theirs.of(job,c)-ours.of(job,c)).abs(); } }
-            println!("{name} {policy} worst {worst:.4} mean {:.5}", sum/(3*problem.jobs.len()) as f64);
+            for job in 0..problem.jobs.len() {
+                for c in 0..3 {
+                    worst = worst.max((theirs.of(job, c) - ours.of(job, c)).abs());
+                    sum += (theirs.of(job, c) - ours.of(job, c)).abs();
+                }
+            }
+            println!("{name} {policy} worst {worst:.4} mean {:.5}", sum / (3 * problem.jobs.len()) as f64);
         }
     }
 }

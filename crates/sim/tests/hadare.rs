@@ -84,7 +84,10 @@ fn run_on(cluster: &Cluster, workload: &Workload, policy: &str, parameters: &str
         workload: workload.clone(),
         physics: Physics::default(),
         // What copies do is told to the last step.
-        options: Options { report_every: Some(trainyard_sched::model::Span::from_secs(3600)), ..Options::default() },
+        options: Options {
+            report_every: Some(trainyard_sched::model::Span::from_secs(3600)),
+            ..Options::default()
+        },
         seed: Seed(0),
     };
     let run = Run {
@@ -128,7 +131,8 @@ fn bound_h(workload: &Workload, cluster: &Cluster, forked: bool) -> f64 {
     let speeds = speeds(workload, cluster);
     let mut program = LinearProgram::default();
     let last = program.variable(-1.0);
-    let on: Vec<Vec<usize>> = speeds.iter().map(|row| row.iter().map(|_| program.variable(0.0)).collect()).collect();
+    let on: Vec<Vec<usize>> =
+        speeds.iter().map(|row| row.iter().map(|_| program.variable(0.0)).collect()).collect();
     for (p, (job, _)) in workload.jobs.iter().enumerate() {
         let steps = job.declared.iterations.expect("it says how many") / 3600.0;
         let entries = on[p].iter().zip(&speeds[p]).map(|(variable, speed)| (*variable, *speed));
@@ -151,7 +155,8 @@ fn e1_e2_e3_all_nodes_train_and_jobs_are_done_almost_as_soon_as_can_be() {
     let mut best_cut = f64::INFINITY;
     for name in MIXES {
         let workload = mix(name, 5);
-        let (bound, bound_single) = (bound_h(&workload, &cluster(), true), bound_h(&workload, &cluster(), false));
+        let (bound, bound_single) =
+            (bound_h(&workload, &cluster(), true), bound_h(&workload, &cluster(), false));
         let forked = run(&workload, "");
         let single = run(&workload, "copies = 1\nweights = \"payoff\"");
         println!(
@@ -195,7 +200,10 @@ fn print_variants() {
             "mode = \"auto\"\nobjective = \"jct\"",
         ] {
             let run = run(&workload, parameters);
-            println!("{name} {parameters:?}: {:.3} h CRU {:.3} JCT {:.2} merges {}", run.ttd_h, run.cru.0, run.jct_h, run.merges);
+            println!(
+                "{name} {parameters:?}: {:.3} h CRU {:.3} JCT {:.2} merges {}",
+                run.ttd_h, run.cru.0, run.jct_h, run.merges
+            );
         }
     }
 }

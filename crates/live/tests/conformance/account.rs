@@ -300,13 +300,15 @@ impl Record {
                 .or_else(|| when(self.is_doomed, "it starts on a node that is down"))
                 .or_else(|| when(*iterations != self.from, "it starts from elsewhere"))
                 .or_else(|| bad_speed(*speed)),
-            Event::Progress { iterations, speed, saved, losses, copies, .. } => when(!runs, "it has not started")
-                .or_else(|| bad_speed(*speed))
-                .or_else(|| self.bad_iterations(*iterations))
-                .or_else(|| when(saved.is_nan() || *saved < self.saved, "what was saved is gone"))
-                .or_else(|| when(saved > iterations, "more is saved than was done"))
-                .or_else(|| self.bad_losses(losses, *iterations))
-                .or_else(|| self.bad_copies(copies)),
+            Event::Progress { iterations, speed, saved, losses, copies, .. } => {
+                when(!runs, "it has not started")
+                    .or_else(|| bad_speed(*speed))
+                    .or_else(|| self.bad_iterations(*iterations))
+                    .or_else(|| when(saved.is_nan() || *saved < self.saved, "what was saved is gone"))
+                    .or_else(|| when(saved > iterations, "more is saved than was done"))
+                    .or_else(|| self.bad_losses(losses, *iterations))
+                    .or_else(|| self.bad_copies(copies))
+            }
             Event::Resized { allocation, iterations, speed, .. } => when(!runs, "it has not started")
                 .or_else(|| {
                     let known = self.moving.as_ref() == Some(allocation) || self.held == *allocation;

@@ -11,8 +11,8 @@ use Line::{
     StartWith, Stop, Whole, Withdraw,
 };
 use What::{
-    Copies, Finished, Losses, Lost, Merged, NodeChanged, Progress, Resized, Saved, StartFailed, Started, Stopped,
-    Withdrawn,
+    Copies, Finished, Losses, Lost, Merged, NodeChanged, Progress, Resized, Saved, StartFailed, Started,
+    Stopped, Withdrawn,
 };
 
 /// Long enough not to end while anything is tried with it.

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::decide::{Abilities, Change, Decision};
 use crate::model::{
-    Allocation, CopyId, GPU, Job, JobId, NodeId, NodeState, Parallelism, Quotas, SERVER_TASK, TaskId, Topology,
-    WORKER_TASK, WorkerRange,
+    Allocation, CopyId, GPU, Job, JobId, NodeId, NodeState, Parallelism, Quotas, SERVER_TASK, TaskId,
+    Topology, WORKER_TASK, WorkerRange,
 };
 use crate::view::{JobView, Phase, Snapshot};
 

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::model::{
-    Allocation, CopyId, DataParallel, GPU, Job, JobId, NodeId, Placement, PriorityClass, Resources, SERVER_TASK,
-    TaskId, Time, WORKER_TASK, WorkerRange,
+    Allocation, CopyId, DataParallel, GPU, Job, JobId, NodeId, Placement, PriorityClass, Resources,
+    SERVER_TASK, TaskId, Time, WORKER_TASK, WorkerRange,
 };
 use crate::place::{Ask, Board, NoRoom, Rule, no_room};
 use crate::rank::Shape;

@@ -14,7 +14,7 @@ pub use loss::{
     Recency, fit_inverse,
 };
 pub use speed::{
-    MAX_SPEED_POINTS, MeasuredRate, MeasuredRates, NormalEquations, OUTLIER, PROFILE_SIZES, SpeedFamily, SpeedFit, SpeedHistory,
-    SpeedPoint, fit_fixed_part, fit_speed,
+    MAX_SPEED_POINTS, MeasuredRate, MeasuredRates, NormalEquations, OUTLIER, PROFILE_SIZES, SpeedFamily,
+    SpeedFit, SpeedHistory, SpeedPoint, fit_fixed_part, fit_speed,
 };
 pub use throughput::{Profile, Unseen, unseen_by_request, unseen_per_s};

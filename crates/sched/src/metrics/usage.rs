@@ -71,7 +71,8 @@ impl Usage {
     /// pauses. Nothing if no job has ended.
     pub fn utilisation(&self) -> Option<(f64, f64)> {
         let all_s = self.last_end?.since(self.first_arrival?).as_secs_f64() * self.nodes.len() as f64;
-        let sum_s = |of: fn(&NodeUse) -> Span| self.nodes.iter().map(|node| of(node).as_secs_f64()).sum::<f64>();
+        let sum_s =
+            |of: fn(&NodeUse) -> Span| self.nodes.iter().map(|node| of(node).as_secs_f64()).sum::<f64>();
         let (trained_s, paused_s) = (sum_s(|node| node.trained), sum_s(|node| node.paused));
         (all_s > 0.0).then(|| (trained_s / all_s, (trained_s + paused_s) / all_s))
     }
@@ -100,12 +101,16 @@ impl Usage {
         match event {
             Event::Arrived { .. } => drop(self.first_arrival.get_or_insert(at)),
             Event::Started { job, attempt, .. } if self.current(*job, *attempt) => {
-                self.edit(at, *job, |open| open.copies.iter_mut().for_each(|copy| copy.doing = Doing::Training));
+                self.edit(at, *job, |open| {
+                    open.copies.iter_mut().for_each(|copy| copy.doing = Doing::Training)
+                });
             }
             Event::Progress { job, attempt, copies, .. } if self.current(*job, *attempt) => {
                 self.edit(at, *job, |open| {
                     for told in copies {
-                        let Some(copy) = open.copies.iter_mut().find(|copy| copy.id == told.copy) else { continue };
+                        let Some(copy) = open.copies.iter_mut().find(|copy| copy.id == told.copy) else {
+                            continue;
+                        };
                         copy.doing = match (told.waits, copy.doing) {
                             (false, _) => Doing::Training,
                             (true, Doing::Training) => Doing::Resting,

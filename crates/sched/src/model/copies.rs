@@ -68,8 +68,7 @@ impl Quotas {
         if self.is_none() {
             return Self::NONE;
         }
-        let mut quotas: Vec<(CopyId, u64)> =
-            copies.map(|copy| (copy, self.of(copy).unwrap_or(0))).collect();
+        let mut quotas: Vec<(CopyId, u64)> = copies.map(|copy| (copy, self.of(copy).unwrap_or(0))).collect();
         quotas.sort_unstable();
         quotas.dedup();
         Self(quotas)

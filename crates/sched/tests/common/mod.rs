@@ -286,7 +286,15 @@ impl History {
                         let (speed, saved) = (1.0, iterations);
                         let loss = self.dice.roll(100) as f64 / 10.0 + 10.0 / (1.0 + iterations);
                         let losses = vec![LossPoint { iteration: iterations, loss, accuracy: None }];
-                        Some(Event::Progress { job, attempt, iterations, speed, saved, losses, copies: Vec::new() })
+                        Some(Event::Progress {
+                            job,
+                            attempt,
+                            iterations,
+                            speed,
+                            saved,
+                            losses,
+                            copies: Vec::new(),
+                        })
                     }
                     _ => None,
                 }

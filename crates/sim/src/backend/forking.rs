@@ -154,9 +154,7 @@ impl Running {
     /// What is left of it without the copies on a node: what is saved, and what the others did since.
     pub(super) fn kept_without(&self, node: trainyard_sched::model::NodeId) -> f64 {
         match &self.copies {
-            Some(copies) if self.is_training() => {
-                self.iterations - copies.lost(|held| held.touches(node))
-            }
+            Some(copies) if self.is_training() => self.iterations - copies.lost(|held| held.touches(node)),
             _ => self.saved,
         }
     }

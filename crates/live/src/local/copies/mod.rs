@@ -334,9 +334,8 @@ impl Forked {
         });
         let (base, runners) = (self.ledger.iterations, runners.collect::<Vec<_>>());
         let given = self.copies.iter().zip(&self.counted_from);
-        let given: Option<Vec<f64>> = given
-            .map(|(copy, from)| self.quotas.of(copy.id).map(|quota| from + quota as f64))
-            .collect();
+        let given: Option<Vec<f64>> =
+            given.map(|(copy, from)| self.quotas.of(copy.id).map(|quota| from + quota as f64)).collect();
         let ends = match given {
             Some(given) => quota::given(base, goal, &runners, &given),
             None => quota::ends(base, goal, &runners),

@@ -23,7 +23,8 @@ pub(super) fn split(allocation: &Allocation) -> Vec<(CopyId, Allocation)> {
 impl Forked {
     fn new(held: Held, options: &Options) -> Self {
         let folder = Folder::of(&options.jobs, held.job.id, held.attempt);
-        let ledger = Ledger::read(&folder).unwrap_or_else(|| Ledger { iterations: held.iterations, ..Ledger::default() });
+        let ledger = Ledger::read(&folder)
+            .unwrap_or_else(|| Ledger { iterations: held.iterations, ..Ledger::default() });
         let checkpoints = launch::checkpoints(&held, options);
         let is_new = ledger.number == 0 && !has_state(&checkpoints);
         // Whatever the loop believes, copies that find no state have done nothing.

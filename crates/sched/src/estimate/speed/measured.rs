@@ -41,7 +41,10 @@ impl MeasuredRates {
         if !(per_s.is_finite() && per_s > 0.0 && workers > 0) {
             return;
         }
-        let at = self.0.iter().position(|rate| (rate.gpu_type, rate.workers, rate.spread) == (gpu_type, workers, spread));
+        let at = self
+            .0
+            .iter()
+            .position(|rate| (rate.gpu_type, rate.workers, rate.spread) == (gpu_type, workers, spread));
         let before = at.map(|at| self.0.remove(at).iterations_per_s);
         let iterations_per_s = before.map_or(per_s, |before| before + NEW_PART * (per_s - before));
         if self.0.len() == MOST {
@@ -52,7 +55,8 @@ impl MeasuredRates {
 
     /// Iterations a second of so many workers on GPUs of a type, if that was ever measured.
     pub fn per_s(&self, gpu_type: GpuTypeId, workers: u32, spread: bool) -> Option<f64> {
-        let known = |rate: &&MeasuredRate| (rate.gpu_type, rate.workers, rate.spread) == (gpu_type, workers, spread);
+        let known =
+            |rate: &&MeasuredRate| (rate.gpu_type, rate.workers, rate.spread) == (gpu_type, workers, spread);
         self.0.iter().find(known).map(|rate| rate.iterations_per_s)
     }
 

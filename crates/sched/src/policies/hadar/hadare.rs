@@ -33,11 +33,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::decide::Abilities;
 use crate::decide::{
     Ahead, Cadence, Decision, Entry, Memory, Misfit, Parameter, Policy, ROUND_S, Slate, Suits, Verdict,
     ahead_by, by_arrival, chosen, counted, defaults, flagged, numbered, parameters,
 };
-use crate::decide::Abilities;
 use crate::model::{Allocation, CopyId, JobId, NodeId, Quotas, RackId, Resources, Span, Time};
 use crate::place::Ask;
 use crate::view::{Causes, JobView, Note, Snapshot};
@@ -93,13 +93,22 @@ impl Default for Parameters {
 const PARAMETERS: &[Parameter] = &[
     flagged("backfill", "whether nodes that come free inside a slot are given out for the rest of it"),
     counted("copies", "copies", (1, 1024), "the most copies of a job; 1 never forks"),
-    numbered("explore", "", (1.0, 10.0), "what a speed that nobody measured counts for when nodes are chosen"),
+    numbered(
+        "explore",
+        "",
+        (1.0, 10.0),
+        "what a speed that nobody measured counts for when nodes are chosen",
+    ),
     chosen(
         "mode",
         &["fork", "auto"],
         "fork wherever nodes are free, or in the manner that does best by `objective` as far as can be foreseen",
     ),
-    chosen("objective", &["jct", "makespan"], "what `auto` brings down: the mean time to the end, or the time until all are done"),
+    chosen(
+        "objective",
+        &["jct", "makespan"],
+        "what `auto` brings down: the mean time to the end, or the time until all are done",
+    ),
     ROUND_S,
     flagged(
         "srpt_first",
@@ -129,7 +138,8 @@ impl HadarE {
     /// When the present slot began, if it goes on.
     fn began(&self, seen: &Snapshot) -> Option<Time> {
         let is_edge = seen.cause.any_of(Causes::ALARM | Causes::POLICY);
-        let began = seen.note.0.first().map(|at| Time(*at as u64)).filter(|_| self.given.backfill && !is_edge)?;
+        let began =
+            seen.note.0.first().map(|at| Time(*at as u64)).filter(|_| self.given.backfill && !is_edge)?;
         (began <= seen.at && seen.at < began + self.slot).then_some(began)
     }
 
@@ -161,7 +171,10 @@ impl HadarE {
             return if jobs < nodes { careful } else { single };
         }
         let firsts = [None, Some(half), Some(1)];
-        let both = [given.weights, if given.weights == Weights::Payoff { Weights::Relative } else { Weights::Payoff }];
+        let both = [
+            given.weights,
+            if given.weights == Weights::Payoff { Weights::Relative } else { Weights::Payoff },
+        ];
         let all = both.into_iter().flat_map(|weights| {
             let of = move |first| Manner { weights, first, ..careful };
             firsts.into_iter().map(of).chain([Manner { weights, ..single }])
@@ -187,7 +200,8 @@ impl HadarE {
             given = here.map(|here| here.map(|(node, _)| node.index()).collect()).collect();
         }
         let free = slot.free();
-        let manner = Manner { must_pay: self.given.mode == Mode::Auto || !slot.is_new, ..self.manner(&slot, &free) };
+        let manner =
+            Manner { must_pay: self.given.mode == Mode::Auto || !slot.is_new, ..self.manner(&slot, &free) };
         let mut room = Room { free, racks: &slot.racks, slot_s: slot.left_s };
         let placed = levels(&slot.books, manner, &mut room, given);
         let merges = slot.put(&placed);
@@ -209,7 +223,9 @@ impl Slot<'_> {
         let views: Vec<&JobView> = self.seen.jobs().collect();
         for at in self.slate.in_order(|_, view| by_arrival(view)) {
             let view = views[at];
-            let may_wait = parents.contains(&at) || self.slate.lines()[at].is_bound || Parent::fits_a_node(self.seen, view);
+            let may_wait = parents.contains(&at)
+                || self.slate.lines()[at].is_bound
+                || Parent::fits_a_node(self.seen, view);
             if may_wait || (view.target.is_some() && self.slate.keep(at, &view.target)) {
                 continue;
             }
@@ -259,8 +275,11 @@ impl Slot<'_> {
     }
 
     fn quotas(&self, parent: &Parent, target: &Allocation) -> Quotas {
-        let Some(left) = parent.left.filter(|left| *left > 0.0 && parent.is_known) else { return Quotas::NONE };
-        let mut copies: Vec<(CopyId, NodeId)> = target.placements().iter().map(|p| (p.copy, p.node)).collect();
+        let Some(left) = parent.left.filter(|left| *left > 0.0 && parent.is_known) else {
+            return Quotas::NONE;
+        };
+        let mut copies: Vec<(CopyId, NodeId)> =
+            target.placements().iter().map(|p| (p.copy, p.node)).collect();
         copies.dedup();
         let seats: Vec<Seat> =
             copies.iter().map(|(_, node)| self.books.seat(parent, node.index(), true)).collect();

@@ -78,9 +78,8 @@ fn fill(books: &Books, manner: Manner, room: &mut Room<'_>, some: &[usize], plac
     let mut open: Vec<usize> = some.to_vec();
     while let Some(least) = open.iter().map(|at| placed[*at].len()).min() {
         for class in classes.iter().rev() {
-            let is_next = |at: &usize| {
-                placed[*at].len() == least && books.parents[*at].1.job.goals.class == *class
-            };
+            let is_next =
+                |at: &usize| placed[*at].len() == least && books.parents[*at].1.job.goals.class == *class;
             let mut next: Vec<usize> = open.iter().copied().filter(is_next).collect();
             next.retain(|at| least < books.parents[*at].1.most.min(manner.copies));
             // A node takes one of them at a time, and may have room for more.
@@ -95,7 +94,12 @@ fn fill(books: &Books, manner: Manner, room: &mut Room<'_>, some: &[usize], plac
                         room.free[*node] = minus(room.free[*node], books.parents[*at].1.demand);
                     }
                 }
-                next = next.into_iter().zip(found).filter(|(_, node)| node.is_none()).map(|(at, _)| at).collect();
+                next = next
+                    .into_iter()
+                    .zip(found)
+                    .filter(|(_, node)| node.is_none())
+                    .map(|(at, _)| at)
+                    .collect();
             }
         }
         // Who got nothing on this level gets nothing on a later one.

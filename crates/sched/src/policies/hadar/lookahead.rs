@@ -33,7 +33,13 @@ struct End {
 }
 
 /// What comes of giving nodes away in this manner from now on.
-pub(super) fn outlook(books: &Books, manner: Manner, free: &[Resources], racks: &[RackId], slot_s: f64) -> Outlook {
+pub(super) fn outlook(
+    books: &Books,
+    manner: Manner,
+    free: &[Resources],
+    racks: &[RackId],
+    slot_s: f64,
+) -> Outlook {
     let mut books = books.clone();
     books.parents.retain(|(_, parent)| parent.left.is_some_and(|left| left > 0.0));
     let (mut ends, mut now_s): (Vec<End>, f64) = (Vec::new(), 0.0);

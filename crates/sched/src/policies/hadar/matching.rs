@@ -12,17 +12,17 @@ pub(super) fn assign(
     if rows == 0 || columns == 0 {
         return vec![None; rows];
     }
-    let given: Vec<Option<f64>> =
-        (0..rows * columns).map(|at| weight(at / columns, at % columns)).collect();
+    let given: Vec<Option<f64>> = (0..rows * columns).map(|at| weight(at / columns, at % columns)).collect();
     let most = given.iter().flatten().copied().fold(0.0, f64::max);
     // One more row that gets a column is worth more than all weights together. A column for each row stands for none.
     let (bonus, wide) = ((most + 1.0) * (rows as f64 + 1.0), columns + rows);
-    let cost = |row: usize, column: usize| match given.get(row * columns + column).filter(|_| column < columns) {
-        Some(Some(weight)) => -weight - bonus,
-        Some(None) => f64::INFINITY,
-        None if column == columns + row => 0.0,
-        None => f64::INFINITY,
-    };
+    let cost =
+        |row: usize, column: usize| match given.get(row * columns + column).filter(|_| column < columns) {
+            Some(Some(weight)) => -weight - bonus,
+            Some(None) => f64::INFINITY,
+            None if column == columns + row => 0.0,
+            None => f64::INFINITY,
+        };
     let mut of_column: Vec<Option<usize>> = vec![None; wide];
     let (mut of_rows, mut of_columns) = (vec![0.0; rows], vec![0.0; wide]);
     for row in 0..rows {
