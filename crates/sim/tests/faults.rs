@@ -267,6 +267,7 @@ fn workload(dice: &mut Dice, cluster: &Cluster, tenants: &Tenants, rule: Rule) -
             load: Span::from_secs(dice.pick(&[0, 0, 10, 90])),
             checkpoint_every: dice.chance(50).then_some(Span::from_secs(100)),
             loses_when_stopped: dice.chance(20),
+            ..MoveCost::default()
         };
         job.move_cost = truth.move_cost;
         if dice.chance(70) {

@@ -15,6 +15,7 @@ use trainyard_sched::metrics::{Metrics, Summary};
 use trainyard_sched::model::{Cluster, Seed, Tenants};
 use trainyard_sched::policies;
 use trainyard_sim::backend::Options;
+use trainyard_sim::generate::{Parameters, generate};
 use trainyard_sim::physics::Physics;
 use trainyard_sim::simulate::{Setup, simulate};
 use trainyard_sim::trace;
@@ -58,66 +59,103 @@ struct Line {
     policy: (&'static str, &'static str),
     jct: f64,
     makespan: f64,
+    /// Means of completion times and makespans in hours on the sets A, B and C.
+    sets: [Option<(f64, f64)>; 3],
 }
 
-/// The tolerances are those of a table of 13 policies on other traces; the policies that it does not list are marked.
+const fn line(
+    public: &'static str,
+    policy: (&'static str, &'static str),
+    (jct, makespan): (f64, f64),
+    sets: [Option<(f64, f64)>; 3],
+) -> Line {
+    Line { public, policy, jct, makespan, sets }
+}
+
+/// Bounds are those for the sets. On set B, where the public simulator answers one problem with 23 or 27 hours by which of
+/// several optima its solver returns, means of completion times may be 15 % apart.
 const LINES: &[Line] = &[
-    Line {
-        public: "fifo_perf",
-        policy: ("gavel", "compatibility = true\nobjective = 'fifo'"),
-        jct: 0.002,
-        makespan: 0.002,
-    },
+    line(
+        "fifo_perf",
+        ("gavel", "compatibility = true\nobjective = 'fifo'"),
+        (0.002, 0.002),
+        [Some((23.1443, 123.8538)), Some((32.0666, 182.8974)), Some((31.5986, 200.4663))],
+    ),
     // The order of GPU types is shuffled there by Python's generator.
-    Line {
-        public: "isolated",
-        policy: ("gavel", "compatibility = true\nobjective = 'isolated'"),
-        jct: 0.03,
-        makespan: 0.03,
-    },
-    Line {
-        public: "max_min_fairness",
-        policy: ("gavel", "compatibility = true\naware = false"),
-        jct: 0.05,
-        makespan: 0.05,
-    },
-    Line {
-        public: "max_min_fairness_perf",
-        policy: ("gavel", "compatibility = true"),
-        jct: 0.05,
-        makespan: 0.05,
-    },
-    Line {
-        public: "finish_time_fairness",
-        policy: ("gavel", "compatibility = true\nobjective = 'finish_time_fairness'\naware = false"),
-        jct: 0.05,
-        makespan: 0.05,
-    },
-    Line {
-        public: "finish_time_fairness_perf",
-        policy: ("gavel", "compatibility = true\nobjective = 'finish_time_fairness'"),
-        jct: 0.05,
-        makespan: 0.05,
-    },
-    // The table bounds only its makespan; its mean completion time is held to the bound of the aware one.
-    Line {
-        public: "min_total_duration",
-        policy: ("gavel", "compatibility = true\nobjective = 'makespan'\naware = false"),
-        jct: 0.15,
-        makespan: 0.06,
-    },
-    Line {
-        public: "min_total_duration_perf",
-        policy: ("gavel", "compatibility = true\nobjective = 'makespan'"),
-        jct: 0.15,
-        makespan: 0.02,
-    },
-    Line {
-        public: "max_sum_throughput_perf",
-        policy: ("gavel", "compatibility = true\nobjective = 'throughput'"),
-        jct: 0.10,
-        makespan: 0.10,
-    },
+    line(
+        "isolated",
+        ("gavel", "compatibility = true\nobjective = 'isolated'"),
+        (0.03, 0.03),
+        [Some((26.6758, 212.4619)), Some((37.2115, 287.5010)), Some((27.2760, 290.9781))],
+    ),
+    line(
+        "max_min_fairness",
+        ("gavel", "compatibility = true\naware = false"),
+        (0.05, 0.05),
+        [Some((26.6466, 212.3047)), Some((37.3654, 288.6166)), Some((27.2973, 291.2985))],
+    ),
+    line(
+        "max_min_fairness_perf",
+        ("gavel", "compatibility = true"),
+        (0.05, 0.05),
+        [Some((20.5353, 133.3027)), Some((26.9856, 170.6956)), Some((21.4008, 185.1103))],
+    ),
+    line(
+        "finish_time_fairness",
+        ("gavel", "compatibility = true\nobjective = 'finish_time_fairness'\naware = false"),
+        (0.05, 0.05),
+        [Some((26.4343, 213.3502)), Some((37.5088, 289.1209)), None],
+    ),
+    line(
+        "finish_time_fairness_perf",
+        ("gavel", "compatibility = true\nobjective = 'finish_time_fairness'"),
+        (0.05, 0.05),
+        [Some((20.5808, 133.2024)), Some((26.8625, 172.1986)), Some((21.4112, 181.0759))],
+    ),
+    // Of this one only the makespan has a bound of its own; its completion times have that of the next.
+    line(
+        "min_total_duration",
+        ("gavel", "compatibility = true\nobjective = 'makespan'\naware = false"),
+        (0.15, 0.06),
+        [Some((27.4100, 208.3306)), Some((39.1129, 287.7673)), None],
+    ),
+    line(
+        "min_total_duration_perf",
+        ("gavel", "compatibility = true\nobjective = 'makespan'"),
+        (0.15, 0.02),
+        [Some((25.6339, 123.8572)), Some((32.3418, 168.6200)), Some((28.7546, 165.8267))],
+    ),
+    line(
+        "max_sum_throughput_perf",
+        ("gavel", "compatibility = true\nobjective = 'throughput'"),
+        (0.10, 0.10),
+        [Some((20.9313, 134.5632)), Some((27.9474, 173.3454)), Some((24.3964, 193.5006))],
+    ),
+    line(
+        "max_min_fairness_water_filling_perf",
+        ("gavel", "compatibility = true\nobjective = 'water_filling'"),
+        (0.05, 0.05),
+        [Some((20.5182, 133.3435)), Some((26.7320, 169.9091)), None],
+    ),
+    line("allox", ("allox", "compatibility = true"), (0.02, 0.02), [Some((20.2126, 136.0376)), None, None]),
+    line(
+        "gandiva",
+        ("gandiva", "compatibility = true\nparting = 'sum'"),
+        (0.15, 0.15),
+        [Some((21.8601, 137.0836)), Some((30.2004, 173.2195)), None],
+    ),
+    line(
+        "fifo_packed",
+        ("gavel", "compatibility = true\nobjective = 'fifo'\npacked = true"),
+        (0.02, 0.02),
+        [Some((21.6844, 124.4508)), Some((31.9790, 182.7329)), None],
+    ),
+    line(
+        "max_min_fairness_packed",
+        ("gavel", "compatibility = true\npacked = true"),
+        (0.15, 0.15),
+        [Some((19.0675, 131.8951)), None, None],
+    ),
 ];
 
 struct Published {
@@ -168,6 +206,8 @@ fn every_run_comes_out_as_in_the_public_simulator() {
         let jct = ours.avg_jct_s.expect("all jobs end");
         let off = |ours: f64, published: f64| ours / published - 1.0;
         let (jct_off, makespan_off) = (off(jct, row.avg_jct_s), off(ours.makespan_s, row.makespan_s));
+        // A makespan that is searched by halving may come out shorter by as much as the search is coarse.
+        let shorter = if line.public == "min_total_duration_perf" { 0.06 } else { line.makespan };
         let told = format!(
             "{:12} {:36} JCT {:9.1} / {jct:9.1} ({:+6.2} %), makespan {:9.0} / {:9.0} ({:+6.2} %), utilization {:.4} / {:.4}",
             row.setting,
@@ -181,7 +221,7 @@ fn every_run_comes_out_as_in_the_public_simulator() {
             ours.gpu_utilization,
         );
         println!("{told}");
-        if jct_off.abs() > line.jct || makespan_off.abs() > line.makespan {
+        if jct_off.abs() > line.jct || makespan_off > line.makespan || makespan_off < -shorter {
             wrong.push(told);
         }
     }
@@ -213,4 +253,59 @@ fn every_job_of_fifo_perf_ends_as_in_the_public_simulator() {
         wrong.len(),
         wrong[..wrong.len().min(12)].join("\n")
     );
+}
+
+/// The sets A, B and C, which the public generator makes: what they are called here, and their clusters.
+const SETS: [(&str, &str); 3] = [("gavel-a", "4:4:4"), ("gavel-b", "8:8:8"), ("gavel-c", "20:20:20")];
+
+fn set(preset: &str) -> Workload {
+    let parameters = Parameters { preset: preset.to_owned(), ..Parameters::default() };
+    generate(&parameters).expect("the preset makes jobs")
+}
+
+/// Mean completion time and makespan of a set in hours.
+fn hours(i: usize, policy: (&str, &str)) -> (f64, f64) {
+    let (preset, counts) = SETS[i];
+    let (_, summary) = run(policy, set(preset), cluster(counts));
+    (summary.avg_jct_s.expect("all jobs end") / 3600.0, summary.makespan_s / 3600.0)
+}
+
+#[test]
+fn the_sets_come_out_as_in_the_public_simulator_and_in_its_order() {
+    let mut wrong = Vec::new();
+    for (i, (preset, _)) in SETS.into_iter().enumerate() {
+        let mut ours = BTreeMap::new();
+        for line in LINES {
+            let Some((jct, makespan)) = line.sets[i] else { continue };
+            let got = hours(i, line.policy);
+            ours.insert(line.public, got);
+            let off = (got.0 / jct - 1.0, got.1 / makespan - 1.0);
+            let told = format!(
+                "{preset} {:28} JCT {jct:8.4} / {:8.4} h ({:+6.2} %), makespan {makespan:8.4} / {:8.4} h ({:+6.2} %)",
+                line.public,
+                got.0,
+                100.0 * off.0,
+                got.1,
+                100.0 * off.1
+            );
+            println!("{told}");
+            let most = if preset == "gavel-b" && line.jct >= 0.05 { line.jct.max(0.15) } else { line.jct };
+            if off.0.abs() > most || off.1.abs() > line.makespan {
+                wrong.push(told);
+            }
+        }
+        let (aware, blind) = (ours["max_min_fairness_perf"], ours["max_min_fairness"]);
+        if aware.0 > 0.8 * blind.0 {
+            wrong.push(format!("{preset}: knowing speeds saves less than a fifth: {aware:?} {blind:?}"));
+        }
+        let least = ours["min_total_duration_perf"].1;
+        for (policy, (_, makespan)) in &ours {
+            if least > 1.01 * makespan {
+                wrong.push(format!(
+                    "{preset}: {policy} is done before the policy for that: {makespan} < {least}"
+                ));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

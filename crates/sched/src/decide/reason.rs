@@ -81,6 +81,20 @@ pub enum Reason {
         #[serde(with = "any_number")]
         last: f64,
     },
+    /// Whatever could be reserved for it costs as much as it is worth, or more.
+    TooDear {
+        /// What it would be worth with the best of that.
+        #[serde(with = "any_number")]
+        worth: f64,
+        /// What that costs.
+        #[serde(with = "any_number")]
+        price: f64,
+    },
+    /// GPUs are reserved for it from later on.
+    Reserved {
+        /// When it is to start.
+        starts: Time,
+    },
     /// Its tenant already has its share while others have less.
     ShareUsed {
         /// The tenant.
@@ -151,7 +165,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every kind with its remedy, for the documentation; the order is that of the declaration.
-    pub const KINDS: [(&'static str, &'static str); 20] = [
+    pub const KINDS: [(&'static str, &'static str); 22] = [
         ("not_yet_evaluated", "wait for the next decision"),
         ("chosen", "nothing to do"),
         ("kept", "nothing to do"),
@@ -162,6 +176,8 @@ impl Reason {
         ("outranked", "wait; it goes on when the higher-ranked jobs are done"),
         ("turn_over", "wait; it comes round again, those first that have waited longest"),
         ("by_gain", "nothing to do"),
+        ("too_dear", "wait until less is asked for, or ask for fewer GPUs"),
+        ("reserved", "wait until the time shown"),
         ("share_used", "wait until other tenants have had their share, or ask for a larger weight"),
         ("only_idle", "wait until nobody else wants the room, or ask for a weight above 0"),
         ("quota_full", "wait for the tenant's own jobs, or ask an operator for a higher limit"),
@@ -187,16 +203,18 @@ impl Reason {
             Self::Outranked { .. } => 7,
             Self::TurnOver { .. } => 8,
             Self::ByGain { .. } => 9,
-            Self::ShareUsed { .. } => 10,
-            Self::OnlyIdle { .. } => 11,
-            Self::QuotaFull { .. } => 12,
-            Self::Reclaimed { .. } => 13,
-            Self::Demoted { .. } => 14,
-            Self::OwedTime { .. } => 15,
-            Self::TimeHad { .. } => 16,
-            Self::NextRound { .. } => 17,
-            Self::Unplaceable { .. } => 18,
-            Self::Backoff { .. } => 19,
+            Self::TooDear { .. } => 10,
+            Self::Reserved { .. } => 11,
+            Self::ShareUsed { .. } => 12,
+            Self::OnlyIdle { .. } => 13,
+            Self::QuotaFull { .. } => 14,
+            Self::Reclaimed { .. } => 15,
+            Self::Demoted { .. } => 16,
+            Self::OwedTime { .. } => 17,
+            Self::TimeHad { .. } => 18,
+            Self::NextRound { .. } => 19,
+            Self::Unplaceable { .. } => 20,
+            Self::Backoff { .. } => 21,
         }
     }
 
@@ -230,6 +248,12 @@ impl Reason {
             Self::ByGain { next, last } => {
                 format!("one more worker would bring it {next:.2e}; the last one given brought {last:.2e}")
             }
+            Self::TooDear { worth, price } => {
+                format!(
+                    "the best that could be reserved for it costs {price:.2e}, and it is worth {worth:.2e}"
+                )
+            }
+            Self::Reserved { starts } => format!("GPUs are reserved for it from {starts} on"),
             Self::ShareUsed { tenant: of, share } => {
                 format!("{} already has {share:.3} of the cluster per weight", tenant(of))
             }

@@ -168,7 +168,15 @@ fn solve<const P: usize>(normal: &Normal<P>, damping: f64, held: &[Option<f64>; 
         // A parameter without any effect stays where it is.
         matrix[i][i] = (1.0 + damping) * if matrix[i][i] > 0.0 { matrix[i][i] } else { 1.0 };
     }
-    let factor = cholesky(&matrix)?;
+    solve_positive(&matrix, right)
+}
+
+/// Solves a symmetric system. Nothing if the matrix is not positive, to working precision.
+pub(super) fn solve_positive<const P: usize>(
+    matrix: &[[f64; P]; P],
+    mut right: [f64; P],
+) -> Option<[f64; P]> {
+    let factor = cholesky(matrix)?;
     for i in 0..P {
         for j in 0..i {
             right[i] -= factor[i][j] * right[j];

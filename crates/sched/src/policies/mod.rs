@@ -23,6 +23,8 @@ pub const ALL: &[&Entry] = &[
     &sharing::FAIR,
     &sharing::DRF,
     &gavel::GAVEL,
+    &gavel::ALLOX,
+    &gavel::GANDIVA,
     &hadar::HADAR,
     &hadar::HADARE,
     &slaq::SLAQ,

@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 use trainyard_sched::control::{Batch, Log, Step};
-use trainyard_sched::metrics::{Details, Summary, Usage};
+use trainyard_sched::metrics::{Details, Usage};
 use trainyard_sched::model::{Cluster, MoveCost, Seed, Span, Time};
 use trainyard_sim::backend::Options;
 use trainyard_sim::cluster::parse_words;
@@ -100,8 +100,6 @@ pub(in crate::reproduce) struct Seen {
     pub(in crate::reproduce) jct_s: Vec<Option<f64>>,
     /// GPUs in use over time.
     pub(in crate::reproduce) used: Vec<(f64, f64)>,
-    /// Everything else.
-    pub(in crate::reproduce) summary: Summary,
     /// What ran where, of runs of which that is drawn.
     pub(in crate::reproduce) details: Option<Details>,
 }
@@ -182,7 +180,6 @@ pub(in crate::reproduce) fn perform(
         wait_h: summary.avg_wait_s.unwrap_or(f64::NAN) / HOUR_S,
         jct_s,
         used: finished.metrics.used_gpus.means(),
-        summary,
         details,
     })
 }

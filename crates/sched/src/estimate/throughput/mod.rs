@@ -1,5 +1,9 @@
-//! How fast on which type of GPU? Speeds that nobody measured, from those that somebody did.
+//! How fast on which type of GPU, and beside whom? Speeds that nobody measured, from those that somebody did.
 
+mod beside;
+mod factorisation;
 mod unseen;
 
+pub use beside::{References, pair_table};
+pub use factorisation::complete;
 pub use unseen::{Profile, Unseen, unseen_by_request, unseen_per_s};

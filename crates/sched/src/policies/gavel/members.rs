@@ -39,10 +39,10 @@ pub(super) struct Member {
     pub(super) per_s: Row,
     /// What is remembered of it.
     pub(super) memory: Remembered,
-    /// Whether anything was ever written down about it.
-    pub(super) is_noted: bool,
     /// On which column it has a target.
     pub(super) on: Option<usize>,
+    /// Whether its target is half of each device, beside another job.
+    pub(super) is_halved: bool,
 }
 
 /// All jobs, in ascending order of their numbers, and how their gangs may run.
@@ -73,6 +73,14 @@ impl Member {
     /// Whether shares of time were worked out for it.
     pub(super) fn is_owed(&self) -> bool {
         !self.memory.accounts.is_empty()
+    }
+
+    /// Whether its gang may share the GPUs of another one: both can be moved, and ask for the same.
+    pub(super) fn may_share(&self, job: &Job, other: &Self, others: &Job) -> bool {
+        let plain = job.shape.data_parallel().is_some_and(|shape| shape.server.is_none());
+        let alike = job.shape == others.shape && job.wanted.topology == others.wanted.topology;
+        let whole = self.gpu_milli >= GPU && self.gpu_milli.is_multiple_of(GPU);
+        self.is_gang() && other.is_gang() && self.class == other.class && plain && alike && whole
     }
 
     /// Whether it takes part in rounds and may be moved.
@@ -145,9 +153,9 @@ impl Members {
             part: fits.never.map_or(Part::Apart, Part::Never),
             gpu_milli: job.shape.minimum().gpu_milli,
             per_s: Row::from_elem(0.0, columns),
-            is_noted: noted.is_some(),
             memory: noted.unwrap_or_default(),
             on: None,
+            is_halved: view.target.is_beside(&job.shape),
         };
         let Some(shape) = job.shape.data_parallel().filter(|shape| shape.worker.gpu_milli > 0) else {
             return member;

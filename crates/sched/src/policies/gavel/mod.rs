@@ -25,32 +25,50 @@
 //! are not shared out. The part of the time that a job had is counted among those that are still there.
 
 pub mod allocation;
-mod greedy;
 mod members;
 mod notes;
 mod parameters;
+mod placing;
 mod rounds;
+mod saying;
 mod shares;
+#[cfg(test)]
+mod turns;
 
 use std::collections::BTreeSet;
 
 use crate::decide::{
-    Ahead, Cadence, Decision, Entry, Plan, Policy, Suits, Verdict, defaults, parameters as read,
+    Abilities, Ahead, Cadence, Decision, Entry, Plan, Policy, Suits, Verdict, defaults, parameters as read,
 };
 use crate::model::{Cluster, JobId, Time};
 use crate::place::Rule;
 use crate::view::{Causes, Snapshot};
 
+use allocation::Parting;
 use members::Members;
 use notes::Round;
-use parameters::{Objective, Parameters, Rounds};
+use parameters::{AlloxParameters, GandivaParameters, Objective, Parameters, Rounds};
 use rounds::Now;
 
 /// What an hour of one GPU costs in dollars: spot prices of Google's cloud that the public code has.
 const PRICES: [(&str, f64); 3] = [("v100", 0.74), ("p100", 0.43), ("k80", 0.135)];
 
+/// What shares are worked out by.
+#[derive(Clone, Copy, Debug)]
+enum Goal {
+    /// An objective of Gavel.
+    Objective(Parameters),
+    /// An assignment of jobs to GPUs.
+    Allox {
+        /// The share of waiting jobs that is looked at.
+        alpha: f64,
+    },
+    /// Random pairs.
+    Gandiva(Parting),
+}
+
 struct Gavel {
-    parameters: Parameters,
+    goal: Goal,
     rounds: Rounds,
     plan: Plan,
     members: Members,
@@ -68,11 +86,10 @@ fn prices(cluster: &Cluster) -> Vec<f64> {
 }
 
 impl Gavel {
-    fn new(given: Parameters) -> Self {
-        let parameters = given.effective();
-        let rounds = parameters.rounds;
+    fn new(goal: Goal, given: Rounds) -> Self {
+        let rounds = given.effective();
         Self {
-            parameters,
+            goal,
             rounds,
             plan: Plan::default(),
             members: Members::new(rounds.placement),
@@ -82,25 +99,51 @@ impl Gavel {
         }
     }
 
-    /// Whether all types are taken to be alike.
-    fn is_blind(&self) -> bool {
-        !self.parameters.aware || self.parameters.objective == Objective::Isolated
+    /// Whether types are filled in any order, since they are taken to be alike; as coded, not where jobs are packed.
+    const fn is_blind(&self) -> bool {
+        match self.goal {
+            Goal::Objective(given) => {
+                (!given.aware || matches!(given.objective, Objective::Isolated)) && !given.packed
+            }
+            Goal::Allox { .. } | Goal::Gandiva(_) => false,
+        }
     }
 
     /// Whether nobody goes before a job that is ahead, even if GPUs idle.
-    fn keeps_order(&self) -> bool {
-        matches!(self.parameters.objective, Objective::Fifo | Objective::ShortestJobFirst)
+    const fn keeps_order(&self) -> bool {
+        match self.goal {
+            Goal::Objective(given) => {
+                matches!(given.objective, Objective::Fifo | Objective::ShortestJobFirst)
+            }
+            Goal::Allox { .. } | Goal::Gandiva(_) => false,
+        }
+    }
+
+    /// Whether jobs may share GPUs.
+    const fn packs(&self) -> bool {
+        match self.goal {
+            Goal::Objective(given) => given.packed,
+            Goal::Allox { .. } => false,
+            Goal::Gandiva(_) => true,
+        }
+    }
+
+    /// Whether gangs that are close together are told from those that are spread.
+    const fn is_by_place(&self) -> bool {
+        false
     }
 
     /// How nodes are chosen for gangs on a column.
-    fn rule_of(&self, _column: usize) -> Rule {
-        self.rounds.placement
+    fn rule_of(&self, column: usize) -> Rule {
+        let is_close = self.is_by_place() && !self.members.columns[column].is_spread;
+        if is_close { Rule::Consolidate } else { self.rounds.placement }
     }
 
     /// Brings all in step with a snapshot; returns the jobs to look at.
     fn follow(&mut self, seen: &Snapshot) -> Vec<JobId> {
         let news = self.plan.follow(seen);
-        self.members.follow(seen, &news.jobs, news.rebuilt, false);
+        let by_place = self.is_by_place();
+        self.members.follow(seen, &news.jobs, news.rebuilt, by_place);
         self.round = Round::of_note(&seen.note);
         if news.rebuilt {
             self.prices = prices(&seen.cluster);
@@ -120,6 +163,10 @@ impl Gavel {
 impl Policy for Gavel {
     fn cadence(&self) -> Cadence {
         Cadence::OnEvents(Causes::CAPACITY)
+    }
+
+    fn needs(&self) -> Abilities {
+        if self.packs() { Abilities::SHARED_GPUS } else { Abilities::NONE }
     }
 
     fn decide(&mut self, seen: &Snapshot) -> Decision {
@@ -161,5 +208,40 @@ pub(super) const GAVEL: Entry = Entry {
     parameters: &parameters::GAVEL,
     sizes: false,
     defaults: defaults::<Parameters>,
-    build: |given| Ok(Box::new(Gavel::new(read("gavel", &parameters::GAVEL, given)?))),
+    build: |given| {
+        let given: Parameters = read("gavel", &parameters::GAVEL, given)?;
+        Ok(Box::new(Gavel::new(Goal::Objective(given.effective()), given.rounds)))
+    },
+};
+
+/// AlloX.
+pub(super) const ALLOX: Entry = Entry {
+    name: "allox",
+    title: "jobs of one GPU are assigned to GPUs for the least mean completion time, in Gavel's rounds",
+    source: "Le et al., AlloX, EuroSys 2020; as a baseline of Gavel (2020)",
+    reads_declared: true,
+    suits: Suits::AnyJobs,
+    parameters: &parameters::ALLOX,
+    sizes: false,
+    defaults: defaults::<AlloxParameters>,
+    build: |given| {
+        let AlloxParameters { alpha, rounds } = read("allox", &parameters::ALLOX, given)?;
+        Ok(Box::new(Gavel::new(Goal::Allox { alpha }, rounds)))
+    },
+};
+
+/// Gandiva.
+pub(super) const GANDIVA: Entry = Entry {
+    name: "gandiva",
+    title: "equal time for all, with jobs in random pairs on the same GPUs while that pays, in Gavel's rounds",
+    source: "Xiao et al., Gandiva, OSDI 2018; as a baseline of Gavel (2020)",
+    reads_declared: true,
+    suits: Suits::AnyJobs,
+    parameters: &parameters::GANDIVA,
+    sizes: false,
+    defaults: defaults::<GandivaParameters>,
+    build: |given| {
+        let GandivaParameters { parting, rounds } = read("gandiva", &parameters::GANDIVA, given)?;
+        Ok(Box::new(Gavel::new(Goal::Gandiva(parting), rounds)))
+    },
 };

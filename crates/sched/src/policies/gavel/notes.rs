@@ -12,7 +12,7 @@ pub(super) type Row = SmallVec<[f64; 4]>;
 /// What one job is owed and had, alone or beside one partner.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Account {
-    /// Who shares its GPUs; `None` where it has them to itself. A pair is kept by the job with the lower number.
+    /// Who shares its GPUs; `None` where it has them to itself. A pair is kept by the job that came first.
     pub(super) partner: Option<JobId>,
     /// The shares of time that it is owed.
     pub(super) shares: Row,

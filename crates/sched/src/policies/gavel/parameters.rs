@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 use crate::decide::{PLACEMENT, Parameter, ROUND_S, chosen, flagged, numbered};
 use crate::place::Rule;
 
+use super::allocation::Parting;
+
 /// What the shares of time are made to serve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -19,6 +21,14 @@ pub(super) enum Objective {
     Throughput,
     /// As many iterations for the money as possible.
     Cost,
+    /// Max-min fairness with all that is left over shared out in the same way, until nothing is left (section 4.3).
+    WaterFilling,
+    /// The same among tenants by their weights, and among the jobs of each (section 4.3).
+    Hierarchical,
+    /// The product of what jobs have is as great as possible.
+    Proportional,
+    /// The same, less what a job takes from others, so that no job gains by lying about its rates.
+    StrategyProof,
     /// Jobs in the order of their arrival, each on the type on which it is fastest.
     Fifo,
     /// The same in the order of the time that is left at best.
@@ -45,6 +55,16 @@ pub(super) enum Money {
     Ratio,
     /// The sum of iterations over prices.
     AsCoded,
+}
+
+/// How a tenant's jobs share what it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Within {
+    /// By their weights.
+    Fairness,
+    /// All to the first that can use it.
+    Fifo,
 }
 
 /// When a round ends.
@@ -79,6 +99,7 @@ pub(super) struct Rounds {
     pub(super) whole_iterations: bool,
     pub(super) order: Order,
     pub(super) hold_for_new: bool,
+    pub(super) pass_unfit: bool,
 }
 
 /// The parameters of `gavel`.
@@ -89,6 +110,8 @@ pub(super) struct Parameters {
     pub(super) makespan: Search,
     pub(super) cost: Money,
     pub(super) deadlines: bool,
+    pub(super) within: Within,
+    pub(super) packed: bool,
     #[serde(flatten)]
     pub(super) rounds: Rounds,
 }
@@ -105,6 +128,7 @@ impl Default for Rounds {
             whole_iterations: false,
             order: Order::Global,
             hold_for_new: false,
+            pass_unfit: false,
         }
     }
 }
@@ -117,21 +141,40 @@ impl Default for Parameters {
             makespan: Search::Exact,
             cost: Money::Ratio,
             deadlines: true,
+            within: Within::Fairness,
+            packed: false,
             rounds: Rounds::default(),
         }
     }
+}
+
+/// The parameters of `allox`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct AlloxParameters {
+    pub(super) alpha: f64,
+    #[serde(flatten)]
+    pub(super) rounds: Rounds,
+}
+
+impl Default for AlloxParameters {
+    fn default() -> Self {
+        Self { alpha: 1.0, rounds: Rounds::default() }
+    }
+}
+
+/// The parameters of `gandiva`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct GandivaParameters {
+    pub(super) parting: Parting,
+    #[serde(flatten)]
+    pub(super) rounds: Rounds,
 }
 
 impl Parameters {
     /// What holds, with all that `compatibility` stands for.
     pub(super) fn effective(self) -> Self {
         let coded = self.rounds.compatibility;
-        Self {
-            rounds: self.rounds.effective(),
-            makespan: if coded { Search::AsCoded } else { self.makespan },
-            cost: if coded { Money::AsCoded } else { self.cost },
-            ..self
-        }
+        Self { rounds: self.rounds.effective(), cost: if coded { Money::AsCoded } else { self.cost }, ..self }
     }
 }
 
@@ -147,6 +190,7 @@ impl Rounds {
         whole_iterations: true,
         order: Order::ByType,
         hold_for_new: true,
+        pass_unfit: true,
     };
 
     /// What holds, with all that `compatibility` stands for.
@@ -188,8 +232,13 @@ const HOLD_FOR_NEW: Parameter = flagged(
     "as coded: a job for which shares were not worked out yet is chosen and not placed, so that GPUs idle",
 );
 
+const PASS_UNFIT: Parameter = flagged(
+    "pass_unfit",
+    "as coded: in fifo a job for which only GPUs are left on which it does not fit is passed by; else it holds back all later ones",
+);
+
 /// What the parameters of rounds mean and may be.
-pub(super) const ROUNDS: [Parameter; 9] = [
+pub(super) const ROUNDS: [Parameter; 10] = [
     PLACEMENT,
     ROUND_S,
     RECOMPUTE_S,
@@ -199,6 +248,7 @@ pub(super) const ROUNDS: [Parameter; 9] = [
     WHOLE_ITERATIONS,
     ORDER,
     HOLD_FOR_NEW,
+    PASS_UNFIT,
 ];
 
 const OBJECTIVE: Parameter = chosen(
@@ -209,6 +259,10 @@ const OBJECTIVE: Parameter = chosen(
         "makespan",
         "throughput",
         "cost",
+        "water_filling",
+        "hierarchical",
+        "proportional",
+        "strategy_proof",
         "fifo",
         "shortest_job_first",
         "isolated",
@@ -231,8 +285,33 @@ const COST: Parameter = chosen(
 const DEADLINES: Parameter =
     flagged("deadlines", "least cost keeps the deadlines of jobs, if all of them can be kept");
 
+const WITHIN: Parameter = chosen(
+    "within",
+    &["fairness", "fifo"],
+    "how the jobs of a tenant share what it has in hierarchical fairness: by their weights, or one after the other",
+);
+const PACKED: Parameter =
+    flagged("packed", "whether two jobs may share the same GPUs where that was measured to be worth it");
+const ALPHA: Parameter =
+    numbered("alpha", "", (0.0, 1.0), "the share of the waiting jobs that is looked at, the oldest first");
+const PARTING: Parameter = chosen(
+    "parting",
+    &["mean", "sum"],
+    "what parts a pair: that it is worth less than one job alone on average over GPU types, or as coded in their sum",
+);
+
 /// What the parameters of `gavel` mean and may be.
-pub(super) const GAVEL: [Parameter; 14] = {
-    let [a, b, c, d, e, f, g, h, i] = ROUNDS;
-    [OBJECTIVE, AWARE, MAKESPAN, COST, DEADLINES, a, b, c, d, e, f, g, h, i]
+pub(super) const GAVEL: [Parameter; 17] = {
+    let [a, b, c, d, e, f, g, h, i, j] = ROUNDS;
+    [OBJECTIVE, AWARE, MAKESPAN, COST, DEADLINES, WITHIN, PACKED, a, b, c, d, e, f, g, h, i, j]
+};
+/// What the parameters of `allox` mean and may be.
+pub(super) const ALLOX: [Parameter; 11] = {
+    let [a, b, c, d, e, f, g, h, i, j] = ROUNDS;
+    [ALPHA, a, b, c, d, e, f, g, h, i, j]
+};
+/// What the parameters of `gandiva` mean and may be.
+pub(super) const GANDIVA: [Parameter; 11] = {
+    let [a, b, c, d, e, f, g, h, i, j] = ROUNDS;
+    [PARTING, a, b, c, d, e, f, g, h, i, j]
 };

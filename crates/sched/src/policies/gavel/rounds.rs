@@ -1,21 +1,20 @@
 //! Rounds: who runs until the next one, so that over time jobs get the shares that they are owed.
 
 use std::cmp::{Ordering, Reverse};
-use std::collections::BTreeSet;
 
 use crate::decide::{Reason, Verdict};
-use crate::model::{GPU, GpuTypeSet, Job, JobId, PriorityClass, Span, Time};
-use crate::place::Ask;
-use crate::rank::Shape;
+use crate::model::{GPU, GpuTypeId, GpuTypeSet, Job, JobId, PriorityClass, Span, Time};
 use crate::view::{JobView, Snapshot};
 
 use super::Gavel;
-use super::members::{Member, Part, on_type};
-use super::notes::{Account, Round, Row};
+use super::members::{Member, Part};
+use super::notes::{Round, Row};
 use super::parameters::{Order, RoundEnd};
 
 /// What makes up for the rounding of times to microseconds.
 const ROUNDING: Span = Span(2);
+/// A part of an iteration that is left by the same rounding.
+const ENOUGH: f64 = 0.05;
 
 /// One way in which a job may be placed in a round.
 #[derive(Clone, Copy, Debug)]
@@ -27,9 +26,26 @@ pub(super) struct Entry {
     member: usize,
     account: usize,
     column: usize,
+    /// Who is placed with it on the same GPUs.
+    beside: Option<usize>,
 }
 
 impl Entry {
+    /// Whose way it is.
+    pub(super) const fn member(&self) -> usize {
+        self.member
+    }
+
+    /// Where it leads.
+    pub(super) const fn column(&self) -> usize {
+        self.column
+    }
+
+    /// Whether another job goes with it.
+    pub(super) const fn is_of_pair(&self) -> bool {
+        self.beside.is_some()
+    }
+
     /// As coded: by priority, deficit and share, the largest first; ties go to the earlier job.
     fn order(&self, other: &Self) -> Ordering {
         let key = |e: &Self| (e.class, e.member, e.account);
@@ -58,8 +74,18 @@ impl<'a> Now<'a> {
     }
 }
 
-/// Who was chosen: an account and a column for each member.
-pub(super) type Picks = Vec<Option<(usize, usize)>>;
+/// How a member was chosen.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Pick {
+    pub(super) column: usize,
+    /// The account on which its time is booked. That of a pair is booked by the first of the two.
+    pub(super) account: Option<usize>,
+    /// Who is on the same GPUs.
+    pub(super) beside: Option<usize>,
+}
+
+/// Who was chosen, by member.
+pub(super) type Picks = Vec<Option<Pick>>;
 
 impl Gavel {
     /// Everything for a new round. Returns how gangs were looked at, and who was chosen.
@@ -105,7 +131,7 @@ impl Gavel {
     pub(super) fn pools(&self, seen: &Snapshot) -> Vec<u64> {
         let types = 0..seen.cluster.gpu_types.len();
         let of = |pool: usize| {
-            let only = GpuTypeSet::of(&[crate::model::GpuTypeId(pool as u8)]);
+            let only = GpuTypeSet::of(&[GpuTypeId(pool as u8)]);
             self.plan.free().whole_gpus(only) * GPU
         };
         let mut pools: Vec<u64> = types.map(of).collect();
@@ -125,9 +151,9 @@ impl Gavel {
         let mut sums = Row::from_elem(0.0, columns);
         for (i, member) in gangs() {
             for (c, sum) in sums.iter_mut().enumerate() {
-                let had = (0..member.memory.accounts.len())
-                    .map(|account| member.memory.had_s(account, c, now.executed[i]));
-                *sum += half + had.sum::<f64>();
+                let accounts = member.memory.accounts.len();
+                let had = (0..accounts).map(|account| member.memory.had_s(account, c, now.executed[i]));
+                *sum += half * accounts.max(1) as f64 + had.sum::<f64>();
             }
         }
         let mut queue: Vec<Entry> = Vec::with_capacity(columns * self.members.all.len());
@@ -135,8 +161,8 @@ impl Gavel {
             let begin = queue.len();
             for (i, member) in gangs().filter(|(_, member)| member.per_s[column] > 0.0) {
                 let accounts = member.memory.accounts.len().max(1);
-                let entry = |account| self.entry(member, i, (account, column), now, (half, sums[column]));
-                queue.extend((0..accounts).map(entry));
+                let entry = |account| self.entry(i, (account, column), now, (half, sums[column]));
+                queue.extend((0..accounts).filter_map(entry));
             }
             if self.rounds.order == Order::ByType {
                 queue[begin..].sort_unstable_by(Entry::order);
@@ -148,30 +174,37 @@ impl Gavel {
         queue
     }
 
-    /// What an account is owed on a column beside what it had: its share over the fraction of the time of all.
+    /// What an account is owed on a column beside what it had: its share over the fraction of the time of all. Nothing if it is
+    /// that of a pair which cannot be there.
     fn entry(
         &self,
-        member: &Member,
         i: usize,
         (account, column): (usize, usize),
         now: &Now<'_>,
         (half, sum): (f64, f64),
-    ) -> Entry {
-        let mut entry = Entry {
-            class: member.class,
-            priority: 0.0,
-            deficit: 0.0,
-            share: 0.0,
-            member: i,
-            account,
-            column,
+    ) -> Option<Entry> {
+        let member = &self.members.all[i];
+        let class = member.class;
+        let nothing = (0.0, 0.0, 0.0);
+        let Some(own) = member.memory.accounts.get(account) else {
+            let (priority, deficit, share) = nothing;
+            return Some(Entry { class, priority, deficit, share, member: i, account, column, beside: None });
         };
-        if let Some(own) = member.memory.accounts.get(account) {
-            let had = half + member.memory.had_s(account, column, now.executed[i]);
-            (entry.share, entry.deficit) = (own.shares[column], own.deficits[column]);
-            entry.priority = entry.share / (had / sum);
-        }
-        entry
+        let beside = match own.partner {
+            None => None,
+            Some(partner) => {
+                let other = self.members.find(partner)?;
+                let (job, others) = (&now.views[i].job, &now.views[other].job);
+                let fits = self.members.all[other].per_s[column] > 0.0;
+                let shares = own.shares[column] > 0.0;
+                let may = fits && shares && member.may_share(job, &self.members.all[other], others);
+                Some(may.then_some(other)?)
+            }
+        };
+        let had = half + member.memory.had_s(account, column, now.executed[i]);
+        let (share, deficit) = (own.shares[column], own.deficits[column]);
+        let priority = share / (had / sum);
+        Some(Entry { class, priority, deficit, share, member: i, account, column, beside })
     }
 
     /// Of two ways for one job that is owed nothing on either, the faster one.
@@ -199,94 +232,30 @@ impl Gavel {
         for entry in queue {
             let member = &self.members.all[entry.member];
             let room = &mut left[self.members.columns[entry.column].pool];
-            let passes = picks[entry.member].is_none() && member.gpu_milli <= *room && self.may_run(entry);
-            if passes {
+            let is_free =
+                picks[entry.member].is_none() && entry.beside.is_none_or(|other| picks[other].is_none());
+            if is_free && member.gpu_milli <= *room && self.may_run(entry) {
                 *room -= member.gpu_milli;
-                picks[entry.member] = Some((entry.account, entry.column));
+                self.pick(entry, &mut picks);
             }
         }
         picks
     }
 
+    /// Takes a way for its member, and for the other one if it is that of a pair.
+    pub(super) fn pick(&self, entry: &Entry, picks: &mut Picks) {
+        let &Entry { column, member, beside, account, .. } = entry;
+        let account =
+            Some(account).filter(|account| *account < self.members.all[member].memory.accounts.len());
+        picks[member] = Some(Pick { column, account, beside });
+        if let Some(other) = beside {
+            picks[other] = Some(Pick { column, account: None, beside: Some(member) });
+        }
+    }
+
     /// Whether a way may be taken at all.
-    fn may_run(&self, entry: &Entry) -> bool {
+    pub(super) fn may_run(&self, entry: &Entry) -> bool {
         entry.priority > 0.0 || !self.keeps_order()
-    }
-
-    /// Makes the choices targets.
-    fn place(&mut self, now: &Now<'_>, queue: &[Entry], picks: &mut Picks) {
-        for i in 0..picks.len() {
-            let member = &self.members.all[i];
-            let wanted = picks[i].map(|(_, column)| column);
-            let keeps = member.on.zip(wanted).is_some_and(|(on, wanted)| self.serves(on, wanted));
-            if member.is_gang() && member.on.is_some() {
-                if !keeps {
-                    self.plan.evict(member.id);
-                }
-                self.members.all[i].on = wanted.filter(|_| keeps);
-            }
-        }
-        // Large gangs first, else they find no room on few nodes.
-        let mut rank = vec![usize::MAX; picks.len()];
-        for (place, entry) in queue.iter().enumerate() {
-            rank[entry.member] = rank[entry.member].min(place);
-        }
-        let is_new = |i: &usize| picks[*i].is_some() && self.members.all[*i].on.is_none();
-        let mut new: Vec<usize> = (0..picks.len()).filter(is_new).collect();
-        new.sort_by_key(|i| (Reverse(self.members.all[*i].gpu_milli), rank[*i]));
-        for i in new {
-            let (_, column) = picks[i].expect("it was chosen");
-            let held = self.rounds.hold_for_new && !self.members.all[i].is_owed();
-            if held || !self.put(now.views[i], i, column) {
-                picks[i] = None;
-            }
-        }
-        if !self.rounds.hold_for_new {
-            self.fill(now, queue, picks);
-        }
-    }
-
-    /// Whether what was placed on a column is as good as another asks: gangs that may be spread may also be close together.
-    fn serves(&self, on: usize, wanted: usize) -> bool {
-        let (on_column, wanted_column) = (self.members.columns[on], self.members.columns[wanted]);
-        on == wanted || (on_column.pool == wanted_column.pool && wanted_column.is_spread)
-    }
-
-    /// Places whoever still fits: what was chosen by count may not fit its nodes, and then others do.
-    pub(super) fn fill(&mut self, now: &Now<'_>, queue: &[Entry], picks: &mut Picks) {
-        let mut stuck: BTreeSet<(Shape, usize)> = BTreeSet::new();
-        for entry in queue {
-            let member = &self.members.all[entry.member];
-            if picks[entry.member].is_some() || !self.may_run(entry) {
-                continue;
-            }
-            let job = &now.views[entry.member].job;
-            let only = on_type(&job.wanted, self.members.columns[entry.column].pool).gpu_types;
-            if member.gpu_milli >= GPU && self.plan.free().whole_gpus(only) * GPU < member.gpu_milli {
-                continue;
-            }
-            let key = (Shape::of(job), entry.column);
-            if stuck.contains(&key) {
-                continue;
-            }
-            if self.put(now.views[entry.member], entry.member, entry.column) {
-                picks[entry.member] = Some((entry.account, entry.column));
-            } else if !self.plan.keeps_away(job.id) {
-                stuck.insert(key);
-            }
-        }
-    }
-
-    /// Gives a member a target on a column.
-    fn put(&mut self, view: &JobView, i: usize, column: usize) -> bool {
-        let job = &view.job;
-        let wanted = on_type(&job.wanted, self.members.columns[column].pool);
-        let rule = self.rule_of(column);
-        let placed = self.plan.place_as(job, rule, &Ask::minimum(&job.shape, &wanted));
-        if placed {
-            self.members.all[i].on = Some(column);
-        }
-        placed
     }
 
     /// Books the time that members had up to now, if they change what they run on.
@@ -294,12 +263,12 @@ impl Gavel {
         let columns = self.members.columns.len();
         for (i, pick) in picks.iter().enumerate() {
             let member = &mut self.members.all[i];
-            let on = pick.filter(|(account, _)| *account < member.memory.accounts.len());
-            let stays = member.memory.on == on || on.is_none();
-            if member.is_gang() && !stays {
-                member.memory.book(now.executed[i], on);
-                self.plan.note(member.id, member.memory.to_note(columns));
-                member.is_noted = true;
+            if let Some(pick) = pick.filter(|_| member.is_gang()) {
+                let on = pick.account.map(|account| (account, pick.column));
+                if member.memory.on != on {
+                    member.memory.book(now.executed[i], on);
+                    self.plan.note(member.id, member.memory.to_note(columns));
+                }
             }
             if member.is_gang() && member.on.is_some() && !now.views[i].job.goals.movable {
                 member.part = Part::Bound;
@@ -307,62 +276,8 @@ impl Gavel {
         }
     }
 
-    /// Says of everybody what changed.
-    fn speak(&mut self, now: &Now<'_>, picks: &Picks) {
-        for i in 0..picks.len() {
-            let (id, view) = (self.members.all[i].id, now.views[i]);
-            let runs = self.plan.target(id).is_some();
-            let had = view.target.is_some();
-            if !runs && !had && !self.unsaid.contains(&id) {
-                continue;
-            }
-            let verdict = match (runs, had) {
-                (true, true) if *self.plan.target(id).expect("it runs") == view.target => {
-                    if !self.unsaid.contains(&id) {
-                        continue;
-                    }
-                    Verdict::Run(Reason::Kept)
-                }
-                (true, _) => Verdict::Run(self.why(i, now, true)),
-                (false, true) => Verdict::Yield(self.why(i, now, false)),
-                (false, false) => Verdict::Wait(self.why(i, now, false)),
-            };
-            self.plan.say(id, verdict);
-        }
-        self.unsaid.clear();
-    }
-
-    /// Why a member runs or not in a round that has just begun.
-    pub(super) fn why(&mut self, i: usize, now: &Now<'_>, runs: bool) -> Reason {
-        let member = &self.members.all[i];
-        let job = &now.views[i].job;
-        match member.part {
-            Part::Never(reason) => return reason,
-            Part::Bound => return Reason::Kept,
-            Part::Apart if runs => return Reason::Chosen,
-            Part::Apart => {
-                let backs_off = self.plan.backs_off(job, self.rounds.placement);
-                let room = || Reason::NoCapacity(self.plan.no_room(job));
-                return backs_off.map_or_else(room, |until| Reason::Backoff { until });
-            }
-            Part::Gang => {}
-        }
-        if !member.is_owed() {
-            return if runs { Reason::Chosen } else { Reason::NextRound { starts: self.next_shares(now) } };
-        }
-        let passed = now.at.since(self.round.reset).as_secs_f64();
-        let account = |account: &Account| account.shares.iter().sum::<f64>();
-        let share = member.memory.accounts.iter().map(account).sum::<f64>();
-        let columns = self.members.columns.len();
-        let accounts = member.memory.accounts.len();
-        let had = (0..accounts).flat_map(|account| (0..columns).map(move |column| (account, column)));
-        let had_s: f64 = had.map(|(a, c)| member.memory.had_s(a, c, now.executed[i])).sum();
-        let had = if passed > 0.0 { had_s / passed } else { 0.0 };
-        if runs { Reason::OwedTime { share, had } } else { Reason::TimeHad { share, had } }
-    }
-
     /// When shares may be worked out next.
-    fn next_shares(&self, now: &Now<'_>) -> Time {
+    pub(super) fn next_shares(&self, now: &Now<'_>) -> Time {
         let gap = Span::from_secs_f64(self.rounds.recompute_s);
         (self.round.reset + gap).max(now.at)
     }
@@ -371,10 +286,10 @@ impl Gavel {
     fn close_round(&mut self, now: &Now<'_>, picks: &Picks) {
         let length = Span::from_secs_f64(self.rounds.round_s);
         let waits = self.members.all.iter().any(|m| !matches!(m.part, Part::Never(_)));
-        let placed = picks.iter().enumerate().filter_map(|(i, pick)| Some((i, pick.as_ref()?.1)));
+        let placed = picks.iter().enumerate().filter_map(|(i, pick)| Some((i, (*pick)?)));
         let ends = match self.rounds.round_end {
             RoundEnd::Fixed => waits.then(|| now.at + length),
-            RoundEnd::LastSlice => placed.map(|(i, column)| self.slice_end(now, i, column)).max(),
+            RoundEnd::LastSlice => placed.map(|(i, pick)| self.slice_end(now, i, pick)).max(),
         };
         // As coded, a round in which nobody runs ends with the next arrival. One must begin when shares may be worked out.
         let idle = || waits.then(|| self.next_shares(now).max(now.at + Span(1)));
@@ -387,14 +302,24 @@ impl Gavel {
     }
 
     /// When a member that is placed now has done its iterations of this round.
-    fn slice_end(&self, now: &Now<'_>, i: usize, column: usize) -> Time {
-        let per_s = self.members.all[i].per_s[column];
+    fn slice_end(&self, now: &Now<'_>, i: usize, pick: Pick) -> Time {
+        let per_s = self.per_s(now, i, pick);
         let whole = self.slice_iterations(per_s);
         let left = iterations_left(now.views[i], now.at);
-        if left.is_some_and(|left| left.round() <= whole) {
+        if left.is_some_and(|left| left <= whole + ENOUGH) {
             return now.at + Span::from_secs_f64(left.unwrap_or(whole) / per_s) + ROUNDING;
         }
         now.at + Span::from_secs_f64(whole / per_s)
+    }
+
+    /// How fast a member goes as it was chosen.
+    fn per_s(&self, now: &Now<'_>, i: usize, pick: Pick) -> f64 {
+        let alone = self.members.all[i].per_s[pick.column];
+        let beside = pick.beside.and_then(|other| {
+            let gpu_type = GpuTypeId(self.members.columns[pick.column].pool as u8);
+            beside_per_s(now.views[i], now.views[other], gpu_type)
+        });
+        beside.filter(|per_s| *per_s > 0.0).unwrap_or(alone)
     }
 
     /// Iterations that a job does in a round.
@@ -412,7 +337,7 @@ impl Gavel {
         }
         if self.rounds.start_at_events {
             let queue = self.queue(seen, &now);
-            let on = |member: &Member| member.on.map(|column| (0, column));
+            let on = |member: &Member| Some(Pick { column: member.on?, account: None, beside: None });
             let before: Picks = self.members.all.iter().map(on).collect();
             let mut picks = before.clone();
             self.fill(&now, &queue, &mut picks);
@@ -433,27 +358,12 @@ impl Gavel {
         self.wake_for_slices(&now);
     }
 
-    /// What is to be said of a member inside a round.
-    pub(super) fn verdict(&mut self, i: usize, now: &Now<'_>) -> Verdict {
-        let id = self.members.all[i].id;
-        let had = now.views[i].target.is_some();
-        match self.plan.target(id) {
-            Some(target) if *target == now.views[i].target => Verdict::Run(Reason::Kept),
-            Some(_) => Verdict::Run(self.why(i, now, true)),
-            None if had => Verdict::Yield(Reason::NextRound { starts: self.round.ends }),
-            None => match self.members.all[i].part {
-                Part::Gang | Part::Bound => Verdict::Wait(Reason::NextRound { starts: self.round.ends }),
-                Part::Apart | Part::Never(_) => Verdict::Wait(self.why(i, now, false)),
-            },
-        }
-    }
-
     /// Stops members that have done their iterations of this round and have some left.
     fn end_slices(&mut self, now: &Now<'_>) {
         for i in 0..self.members.all.len() {
-            let Some(end) = self.own_slice_end(i) else { continue };
+            let Some(end) = self.own_slice_end(i, now) else { continue };
             let left = iterations_left(now.views[i], now.at);
-            if end <= now.at && left.is_none_or(|left| left >= 0.5) {
+            if end <= now.at && left.is_none_or(|left| left > ENOUGH) {
                 let id = self.members.all[i].id;
                 self.plan.evict(id);
                 self.members.all[i].on = None;
@@ -464,10 +374,11 @@ impl Gavel {
     }
 
     /// When a running member has done its iterations of this round, if it has many left.
-    fn own_slice_end(&self, i: usize) -> Option<Time> {
+    fn own_slice_end(&self, i: usize, now: &Now<'_>) -> Option<Time> {
         let member = &self.members.all[i];
         let column = member.on.filter(|_| member.is_gang())?;
-        let per_s = member.per_s[column];
+        let beside = if member.is_halved { self.beside(i) } else { None };
+        let per_s = self.per_s(now, i, Pick { column, account: None, beside });
         let began = self.round.began?;
         Some(began + Span::from_secs_f64(self.slice_iterations(per_s) / per_s))
     }
@@ -476,7 +387,7 @@ impl Gavel {
         if !self.rounds.whole_iterations {
             return;
         }
-        let ends = (0..self.members.all.len()).filter_map(|i| self.own_slice_end(i));
+        let ends = (0..self.members.all.len()).filter_map(|i| self.own_slice_end(i, now));
         if let Some(next) = ends.filter(|end| *end > now.at).min() {
             self.plan.wake_at(next);
         }
@@ -518,4 +429,10 @@ impl Gavel {
 pub(super) fn iterations_left(view: &JobView, at: Time) -> Option<f64> {
     let all = view.job.declared.iterations?;
     Some((all - view.iterations(at)).max(0.0))
+}
+
+/// Iterations a second of a job beside another one, as far as known.
+pub(super) fn beside_per_s(view: &JobView, other: &JobView, gpu_type: GpuTypeId) -> Option<f64> {
+    let workers = view.job.shape.data_parallel()?.workers.min.max(1);
+    view.job.declared.rates.as_ref()?.beside_per_s(other.job.model?, gpu_type, workers)
 }

@@ -1,24 +1,29 @@
 //! When shares of time are worked out anew, of what, and what that makes of the accounts.
 
-use crate::model::{GPU, GpuTypeId, Span, Time};
+use std::collections::BTreeMap;
+
+use crate::model::{GPU, GpuTypeId, JobId, ModelId, Seed, Span, Time};
+use crate::solve::Unsolved;
 use crate::view::{JobView, Snapshot};
 
-use super::Gavel;
 use super::allocation::{
-    Column, CostForm, Demand, Pool, Problem, Shares, Sight, bisected_makespan, finish_time_fairness,
-    isolated, max_min, max_sum, min_cost, min_makespan,
+    Allocation, Column, Combination, CostForm, Demand, Entity, Inside, PACKING_THRESHOLD, PackedAllocation,
+    Parting, Partners, Pool, Problem, Shares, Sharing, Sight, allox, bisected_makespan, fifo_aware,
+    fifo_blind, fifo_packed, finish_time_fairness, finish_time_fairness_packed, gandiva, hierarchical,
+    hierarchical_packed, isolated, max_min, max_min_packed, max_sum, min_cost, min_cost_packed, min_makespan,
+    min_makespan_packed, proportional, shortest_first, strategy_proof,
 };
-use super::greedy;
-use super::members::{Member, Part, gpus_of};
+use super::members::{Part, gpus_of};
 use super::notes::{Account, Row};
-use super::parameters::{Money, Objective, Search};
-use super::rounds::{Now, iterations_left};
+use super::parameters::{Money, Objective, Parameters, Search, Within};
+use super::rounds::{Now, beside_per_s, iterations_left};
+use super::{Gavel, Goal};
 
 /// What a job whose length nobody knows is taken to have left, in seconds, if nothing is known of others either.
 const UNKNOWN_S: f64 = 3600.0;
 
 /// A fingerprint of numbers (FNV-1a over 64 bits).
-fn fingerprint(numbers: &[u64]) -> u64 {
+pub(super) fn fingerprint(numbers: &[u64]) -> u64 {
     let bytes = numbers.iter().flat_map(|number| number.to_le_bytes());
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -64,13 +69,14 @@ impl Gavel {
             (self.members.all[*i].class, view.job.submitted, view.id())
         });
         let problem = self.problem(now, &order, &gpus);
-        let rows = if problem.jobs.is_empty() { Vec::new() } else { self.work_out(seen, &order, &problem) };
+        let answer =
+            if problem.jobs.is_empty() { None } else { Some(self.work_out(seen, now, &order, &problem)) };
         self.credit(now, passed);
         let sight = self.sight(seen);
         for (m, i) in order.iter().enumerate() {
-            self.owe(*i, rows[m].clone(), now);
-            let memory = &mut self.members.all[*i].memory;
-            memory.isolated_per_s = problem.isolated_rate(m, sight);
+            let rows = answer.as_ref().map_or_else(Vec::new, |answer| answer.of(m, &problem));
+            self.owe(*i, rows, now);
+            self.members.all[*i].memory.isolated_per_s = problem.isolated_rate(m, sight);
         }
         let columns = self.members.columns.len();
         for i in &order {
@@ -100,8 +106,8 @@ impl Gavel {
         }
     }
 
-    /// Writes down what a member is owed from now on.
-    fn owe(&mut self, i: usize, shares: Row, now: &Now<'_>) {
+    /// Writes down what a member is owed from now on, alone and beside others.
+    fn owe(&mut self, i: usize, rows: Vec<(Option<JobId>, Row)>, now: &Now<'_>) {
         let member = &mut self.members.all[i];
         let memory = &mut member.memory;
         let iterations = now.views[i].iterations(now.at);
@@ -109,14 +115,30 @@ impl Gavel {
             memory.isolated_s += (iterations - memory.iterations).max(0.0) / memory.isolated_per_s;
         }
         memory.iterations = iterations;
-        match memory.accounts.first_mut() {
-            Some(alone) => alone.shares = shares,
-            None => {
-                memory.accounts.push(Account::new(None, shares));
-                memory.executed = now.executed[i];
-                memory.on = member.on.map(|column| (0, column));
-            }
-        }
+        let ran_for =
+            memory.on.and_then(|(account, column)| Some((memory.accounts.get(account)?.partner, column)));
+        let before = std::mem::take(&mut memory.accounts);
+        let account = |(partner, mut shares): (Option<JobId>, Row)| {
+            // Where it does not fit nothing is owed.
+            shares
+                .iter_mut()
+                .zip(&member.per_s)
+                .filter(|(_, per_s)| **per_s == 0.0)
+                .for_each(|(x, _)| *x = 0.0);
+            let known = before.iter().find(|account| account.partner == partner).cloned();
+            let new = || Account::new(partner, Row::from_elem(0.0, shares.len()));
+            Account { shares: shares.clone(), ..known.unwrap_or_else(new) }
+        };
+        memory.accounts = rows.into_iter().map(account).collect();
+        // It runs on for the same account as before, or else for its own; who shares the GPUs of a pair does not book.
+        let place = |partner| memory.accounts.iter().position(|account| account.partner == partner);
+        let on = match ran_for {
+            Some((partner, column)) => place(partner).map(|account| (account, column)),
+            None if before.is_empty() && !member.is_halved => member.on.map(|column| (0, column)),
+            None => None,
+        };
+        memory.executed = now.executed[i];
+        memory.on = on;
     }
 
     /// The jobs of the problem in their order, and the GPUs.
@@ -127,6 +149,10 @@ impl Gavel {
             .map(|(pool, milli)| Pool { gpus: (milli / GPU) as u32, price_per_h: self.prices[pool] });
         let pools: Vec<Pool> = pools.collect();
         let usual = self.usual_length_s(now, order);
+        let (by_tenant, deadlines) = match self.goal {
+            Goal::Objective(given) => (given.objective == Objective::Hierarchical, given.deadlines),
+            Goal::Allox { .. } | Goal::Gandiva(_) => (false, false),
+        };
         let demand = |i: &usize| {
             let (member, view) = (&self.members.all[*i], now.views[*i]);
             let fits = |c: usize| u64::from(member.gang()) * GPU <= gpus[self.members.columns[c].pool];
@@ -143,12 +169,12 @@ impl Gavel {
                 steps_left: self.steps_left(view, now.at, fastest).unwrap_or(usual * fastest),
                 since_arrival_s: now.at.since(view.served.arrived).as_secs_f64(),
                 isolated_s: memory.isolated_s + since_s,
-                entity: view.job.tenant.index(),
+                entity: if by_tenant { view.job.tenant.index() } else { 0 },
                 deadline_s: view
                     .job
                     .goals
                     .deadline
-                    .filter(|_| self.parameters.deadlines)
+                    .filter(|_| deadlines)
                     .map(|deadline| deadline.since(now.at).as_secs_f64()),
             }
         };
@@ -171,53 +197,245 @@ impl Gavel {
         if count == 0 { UNKNOWN_S } else { sum / f64::from(count) }
     }
 
-    /// The shares by the objective, a row for each job of the problem.
-    fn work_out(&self, seen: &Snapshot, order: &[usize], problem: &Problem) -> Vec<Row> {
-        let on = |i: &usize| -> Option<usize> {
-            let member: &Member = &self.members.all[*i];
-            member.on
-        };
-        let rows =
-            |shares: &Shares| (0..problem.jobs.len()).map(|m| Row::from_slice(shares.row(m))).collect();
-        let sight = self.sight(seen);
-        let solved = match self.parameters.objective {
-            Objective::Isolated => return rows(&isolated(problem)),
-            Objective::Fifo if self.is_blind() => {
-                let on: Vec<Option<usize>> = order.iter().map(on).collect();
-                return rows(&greedy::anywhere(problem, &on, seen.seed.branch("gavel fifo")));
-            }
-            Objective::Fifo => return rows(&greedy::in_order(problem, 0..problem.jobs.len())),
-            Objective::ShortestJobFirst => {
-                return rows(&greedy::in_order(problem, greedy::by_length(problem)));
-            }
-            Objective::MaxMinFairness => max_min(problem, sight),
-            Objective::FinishTimeFairness => finish_time_fairness(problem, sight),
-            Objective::Makespan if self.parameters.makespan == Search::AsCoded => {
-                bisected_makespan(problem, sight)
-            }
-            Objective::Makespan => min_makespan(problem, sight),
-            Objective::Throughput => max_sum(problem),
-            Objective::Cost => {
-                let form = match self.parameters.cost {
-                    Money::Ratio => CostForm::Ratio,
-                    Money::AsCoded => CostForm::Sum,
-                };
-                min_cost(problem, form).map(|cheapest| cheapest.allocation)
-            }
+    /// The shares of the jobs of the problem.
+    fn work_out(&self, seen: &Snapshot, now: &Now<'_>, order: &[usize], problem: &Problem) -> Answer {
+        let answer = match self.goal {
+            Goal::Objective(given) if given.packed => self.packed(seen, now, order, problem, given),
+            Goal::Objective(given) => self.objective(seen, order, problem, given).map(Answer::Alone),
+            Goal::Allox { alpha } => Ok(Answer::Alone(allox(problem, &self.placed(order), alpha))),
+            Goal::Gandiva(parting) => Ok(self.gandiva(seen, now, order, problem, parting)),
         };
         // As coded, whoever cannot solve it shares equally.
-        solved.map_or_else(|_| rows(&isolated(problem)), |allocation| rows(&allocation.shares))
+        answer.unwrap_or_else(|_| Answer::Alone(isolated(problem)))
+    }
+
+    fn objective(
+        &self,
+        seen: &Snapshot,
+        order: &[usize],
+        problem: &Problem,
+        given: Parameters,
+    ) -> Result<Shares, Unsolved> {
+        let sight = self.sight(seen);
+        let solved = match given.objective {
+            Objective::Isolated => return Ok(isolated(problem)),
+            Objective::Fifo if given.aware => {
+                return Ok(fifo_aware(&self.without_passed(problem)));
+            }
+            Objective::Fifo => {
+                let mut draw = drawing(seen.seed.branch("gavel fifo"));
+                return Ok(fifo_blind(problem, &self.placed(order), &mut draw));
+            }
+            Objective::ShortestJobFirst => return Ok(shortest_first(problem)),
+            Objective::MaxMinFairness => max_min(problem, sight),
+            Objective::FinishTimeFairness => finish_time_fairness(problem, sight),
+            Objective::Makespan if given.makespan == Search::AsCoded => bisected_makespan(problem, sight),
+            Objective::Makespan => {
+                min_makespan(problem, sight).map(|allocation| trimmed(problem, allocation, sight))
+            }
+            Objective::Throughput => max_sum(problem),
+            Objective::Cost => min_cost(problem, form(given)).map(|cheapest| cheapest.allocation),
+            Objective::WaterFilling | Objective::Hierarchical => {
+                hierarchical(problem, &entities(seen, given), sight)
+            }
+            Objective::Proportional => proportional(problem, sight),
+            Objective::StrategyProof => strategy_proof(problem, sight),
+        };
+        solved.map(|allocation| allocation.shares)
+    }
+
+    fn packed(
+        &self,
+        seen: &Snapshot,
+        now: &Now<'_>,
+        order: &[usize],
+        problem: &Problem,
+        given: Parameters,
+    ) -> Result<Answer, Unsolved> {
+        let sharing = self.sharing(now, order);
+        let packed = match given.objective {
+            Objective::Fifo => Ok(fifo_packed(&self.without_passed(problem), &sharing, PACKING_THRESHOLD)),
+            Objective::MaxMinFairness => max_min_packed(problem, &sharing),
+            Objective::FinishTimeFairness => finish_time_fairness_packed(problem, &sharing),
+            Objective::Makespan => min_makespan_packed(problem, &sharing),
+            Objective::Cost => min_cost_packed(problem, &sharing, form(given)).map(|(packed, _)| packed),
+            Objective::WaterFilling | Objective::Hierarchical => {
+                hierarchical_packed(problem, &entities(seen, given), &sharing)
+            }
+            // Nobody has said how these would pack.
+            Objective::Throughput
+            | Objective::Proportional
+            | Objective::StrategyProof
+            | Objective::ShortestJobFirst
+            | Objective::Isolated => return self.objective(seen, order, problem, given).map(Answer::Alone),
+        };
+        packed.map(Answer::Packed)
+    }
+
+    /// The problem, as coded: where all that is left to a job in its turn are GPUs on which it does not fit, it is passed
+    /// by. Here it is taken to be done, and so asks for nothing.
+    fn without_passed(&self, problem: &Problem) -> Problem {
+        let mut problem = problem.clone();
+        if !self.rounds.pass_unfit {
+            return problem;
+        }
+        let mut free: Vec<u32> = problem.pools.iter().map(|pool| pool.gpus).collect();
+        for job in &mut problem.jobs {
+            let has_room = |c: &usize| free[problem.columns[*c].pool] >= job.gang;
+            let columns: Vec<usize> = (0..problem.columns.len()).filter(has_room).collect();
+            let best = columns.iter().copied().reduce(|a, b| if job.rates[b] > job.rates[a] { b } else { a });
+            match best {
+                None => break,
+                Some(best) if job.rates[best] > 0.0 => free[problem.columns[best].pool] -= job.gang,
+                Some(best) => {
+                    job.gang = 0;
+                    job.rates[best] = f64::MIN_POSITIVE;
+                }
+            }
+        }
+        problem
+    }
+
+    fn gandiva(
+        &self,
+        seen: &Snapshot,
+        now: &Now<'_>,
+        order: &[usize],
+        problem: &Problem,
+        parting: Parting,
+    ) -> Answer {
+        let mut partners = Partners::new();
+        for i in order {
+            let member = &self.members.all[*i];
+            for partner in member.memory.accounts.iter().filter_map(|account| account.partner) {
+                partners.extend([(member.id, partner), (partner, member.id)]);
+            }
+        }
+        let mut draw = drawing(seen.seed.branch("gandiva pairs"));
+        Answer::Packed(gandiva(problem, &self.sharing(now, order), parting, &mut partners, &mut draw))
+    }
+
+    /// The columns that jobs were given whole when shares were worked out last.
+    fn placed(&self, order: &[usize]) -> Vec<Option<usize>> {
+        let whole = |i: &usize| {
+            let account = self.members.all[*i].memory.accounts.first()?;
+            account.shares.iter().position(|share| *share == 1.0)
+        };
+        order.iter().map(whole).collect()
+    }
+
+    /// Which jobs may share GPUs, and how fast they are then. Jobs of one model with gangs of one size are of one kind; those
+    /// of which no model is known share with nobody.
+    fn sharing(&self, now: &Now<'_>, order: &[usize]) -> Sharing {
+        let kind = |i: &usize| -> Option<(ModelId, u64)> {
+            let is_whole = self.members.all[*i].gpu_milli.is_multiple_of(GPU);
+            Some((now.views[*i].job.model.filter(|_| is_whole)?, self.members.all[*i].gpu_milli))
+        };
+        let mut known: BTreeMap<Option<(ModelId, u64)>, (usize, usize)> = BTreeMap::new();
+        for i in order {
+            let next = known.len();
+            known.entry(kind(i)).or_insert((next, *i));
+        }
+        let kinds = order.iter().map(|i| known[&kind(i)].0).collect();
+        let mut examples: Vec<(usize, usize)> = known.values().copied().collect();
+        examples.sort_unstable();
+        let count = examples.len();
+        let mut beside = Vec::with_capacity(count * count);
+        for (_, a) in &examples {
+            for (_, b) in &examples {
+                let per_s = |column: &Column| {
+                    let gpu_type = GpuTypeId(column.pool as u8);
+                    let known = beside_per_s(now.views[*a], now.views[*b], gpu_type);
+                    known.filter(|_| !column.is_spread && kind(a).is_some()).unwrap_or(0.0)
+                };
+                beside.push(self.members.columns.iter().map(per_s).collect());
+            }
+        }
+        Sharing { kinds, count, beside }
     }
 
     /// Whether types are told apart, and by the rates of which type all are judged if not.
     fn sight(&self, seen: &Snapshot) -> Sight {
-        if self.parameters.aware {
+        if !matches!(self.goal, Goal::Objective(Parameters { aware: false, .. })) {
             return Sight::Aware;
         }
         let reference = seen.cluster.gpu_type(REFERENCE_TYPE).map_or(0, GpuTypeId::index);
         let of_type = |column: &Column| column.pool == reference;
         Sight::Blind { reference: self.members.columns.iter().position(of_type).unwrap_or(0) }
     }
+}
+
+/// What was worked out.
+enum Answer {
+    Alone(Shares),
+    Packed(PackedAllocation),
+}
+
+impl Answer {
+    /// What a job is owed, alone and beside those that come after it.
+    fn of(&self, m: usize, problem: &Problem) -> Vec<(Option<JobId>, Row)> {
+        match self {
+            Self::Alone(shares) => vec![(None, Row::from_slice(shares.row(m)))],
+            Self::Packed(packed) => {
+                let mut rows = vec![(None, Row::from_elem(0.0, problem.columns.len()))];
+                for (k, combination) in packed.combinations.iter().enumerate() {
+                    let row = || Row::from_slice(packed.shares.row(k));
+                    match *combination {
+                        Combination::Alone(job) if job == m => rows[0].1 = row(),
+                        Combination::Pair(job, other) if job == m => {
+                            rows.push((Some(problem.jobs[other].id), row()))
+                        }
+                        Combination::Alone(_) | Combination::Pair(..) => {}
+                    }
+                }
+                rows
+            }
+        }
+    }
+}
+
+/// Shares with which no job is done before the last one must be. Otherwise jobs that have time would now and then go
+/// before those that have none; GPUs that are left over are given to them in any case.
+fn trimmed(problem: &Problem, mut allocation: Allocation, sight: Sight) -> Allocation {
+    for (m, job) in problem.jobs.iter().enumerate() {
+        let needed = job.steps_left / allocation.objective;
+        let rate = problem.believed_rate(&allocation.shares, m, sight);
+        if rate > needed && needed.is_finite() {
+            allocation.shares.row_mut(m).iter_mut().for_each(|share| *share *= needed / rate);
+        }
+    }
+    allocation
+}
+
+/// Numbers below what is asked for, from a seed.
+fn drawing(seed: Seed) -> impl FnMut(usize) -> usize {
+    let mut drawn = 0;
+    move |below| {
+        drawn += 1;
+        (seed.numbered(drawn).0 % below.max(1) as u64) as usize
+    }
+}
+
+fn form(given: Parameters) -> CostForm {
+    match given.cost {
+        Money::Ratio => CostForm::Ratio,
+        Money::AsCoded => CostForm::Sum,
+    }
+}
+
+/// The tenants, or all jobs as one.
+fn entities(seen: &Snapshot, given: Parameters) -> Vec<Entity> {
+    if given.objective != Objective::Hierarchical {
+        return vec![Entity { weight: 1.0, inside: Inside::Fairness }];
+    }
+    let inside = match given.within {
+        Within::Fairness => Inside::Fairness,
+        Within::Fifo => Inside::Fifo,
+    };
+    seen.tenants
+        .iter()
+        .map(|(_, tenant)| Entity { weight: tenant.weight.0.max(LEAST_WEIGHT), inside })
+        .collect()
 }
 
 /// The type by whose rates all are judged that are not told apart, if there is one of this name, as coded; else the first.

@@ -116,6 +116,20 @@ impl Gang {
         stays.map_or(fresh, |pace| fresh.max(self.worth(utility, pace, 0.0)))
     }
 
+    /// The same job if it could run on one type only.
+    pub(super) fn only_on(&self, gpu_type: usize) -> Self {
+        let only = |paces: &[f64]| {
+            paces.iter().enumerate().map(|(i, pace)| if i == gpu_type { *pace } else { 0.0 }).collect()
+        };
+        Self { together: only(&self.together), spread: only(&self.spread), ..self.clone() }
+    }
+
+    /// The same job if it had to go at this pace at least.
+    pub(super) fn no_slower_than(&self, pace: f64) -> Self {
+        let fast = |paces: &[f64]| paces.iter().map(|own| if *own >= pace { *own } else { 0.0 }).collect();
+        Self { together: fast(&self.together), spread: fast(&self.spread), ..self.clone() }
+    }
+
     fn offer(&self, stock: &Stock, terms: &Terms, counts: Counts, kind: Kind) -> Option<Offer> {
         let per_s = self.pace(stock, &counts);
         if per_s <= 0.0 {

@@ -28,7 +28,8 @@
 //!
 //! # Where we differ
 //! A node with room for several copies takes those of several jobs. A copy is the smallest gang of its job, all of it on one node; jobs
-//! that fit no node, or are graphs of tasks, are placed as they are, before the others. Of classes the higher goes first on each
+//! that fit no node, or are graphs of tasks, are placed as they are, before the others; whoever gets no node of its own is
+//! placed on several last, if it fits there. Of classes the higher goes first on each
 //! level. Equal nodes are not exchanged.
 
 use serde::{Deserialize, Serialize};
@@ -205,6 +206,7 @@ impl HadarE {
         let mut room = Room { free, racks: &slot.racks, slot_s: slot.left_s };
         let placed = levels(&slot.books, manner, &mut room, given);
         let merges = slot.put(&placed);
+        slot.place_rest();
         (slot, merges)
     }
 }
@@ -230,6 +232,22 @@ impl Slot<'_> {
                 continue;
             }
             self.slate.place(at, &Ask::minimum(&view.job.shape, &view.job.wanted));
+        }
+    }
+
+    /// Whoever got no node of its own may still fit on several together.
+    fn place_rest(&mut self) {
+        let views: Vec<&JobView> = self.seen.jobs().collect();
+        let parents: Vec<usize> = self.books.parents.iter().map(|(at, _)| *at).collect();
+        for at in self.slate.in_order(|_, view| by_arrival(view)) {
+            let view = views[at];
+            if !parents.contains(&at) || self.slate.lines()[at].runs() {
+                continue;
+            }
+            let is_whole = view.target.copies() == 1;
+            if !(is_whole && self.slate.keep(at, &view.target)) {
+                self.slate.place(at, &Ask::minimum(&view.job.shape, &view.job.wanted));
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 //! `tracker` keeps the books of a slot, `levels` gives nodes away by `matching`, `quotas` divides what is left, and `lookahead`
 //! plays slots to come.
 
+mod calendar;
 mod candidates;
 mod claim;
 mod desk;
@@ -15,8 +16,10 @@ mod parameters;
 mod policy;
 mod prices;
 mod quotas;
+mod reserved;
 mod round;
 mod stock;
+mod targets;
 mod tracker;
 mod utility;
 

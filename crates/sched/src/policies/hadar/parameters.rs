@@ -37,6 +37,17 @@ pub(super) enum Form {
     Rho,
 }
 
+/// How the makespan is made short.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum MakespanBy {
+    /// By the parts of the time that a linear program says.
+    #[default]
+    Targets,
+    /// By payoffs, the longest job first.
+    Longest,
+}
+
 /// What going on elsewhere costs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -53,6 +64,8 @@ pub(super) enum Restart {
 /// All of it.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Parameters {
+    /// Whether whole schedules are reserved.
+    pub admission: bool,
     /// After so many hours of waiting a job goes first.
     pub age_h: f64,
     /// States that the search keeps.
@@ -63,6 +76,8 @@ pub(super) struct Parameters {
     pub eta: f64,
     /// Whether spread gangs are slower as measured.
     pub kappa: bool,
+    /// How the makespan is made short.
+    pub makespan_by: MakespanBy,
     /// Whether gangs may be on several types.
     pub mixing: bool,
     /// What the schedule is for.
@@ -80,11 +95,13 @@ pub(super) struct Parameters {
 impl Default for Parameters {
     fn default() -> Self {
         Self {
+            admission: false,
             age_h: 24.0,
             beam: 16,
             beta: 0.0,
             eta: 1.0,
             kappa: true,
+            makespan_by: MakespanBy::Targets,
             mixing: true,
             objective: Objective::Jct,
             restart: Restart::Declared,
@@ -96,6 +113,11 @@ impl Default for Parameters {
 }
 
 impl Parameters {
+    /// Whether a linear program says who is where.
+    pub(super) fn has_targets(&self) -> bool {
+        self.objective == Objective::Makespan && self.makespan_by == MakespanBy::Targets
+    }
+
     /// The utility that is meant.
     pub(super) const fn utility(&self) -> Utility {
         match (self.utility, self.objective) {
@@ -119,6 +141,10 @@ impl Parameters {
 
 /// What they mean and may be.
 pub(super) const PARAMETERS: &[Parameter] = &[
+    flagged(
+        "admission",
+        "whether a job is admitted once, with GPUs reserved from one round until another, as the proof of the ratio has it",
+    ),
     numbered(
         "age_h",
         "h",
@@ -144,6 +170,11 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         "lowers the price of idle GPUs: η as a multiple of the least that the proof allows",
     ),
     flagged("kappa", "whether a gang on several nodes is taken to be as slow as it was measured there"),
+    chosen(
+        "makespan_by",
+        &["targets", "longest"],
+        "how the makespan is made short: by the parts of the time that a linear program gives each job on each type, or by payoffs, the longest job first",
+    ),
     flagged("mixing", "whether a gang that allows it may be on GPUs of several types"),
     chosen(
         "objective",

@@ -27,13 +27,15 @@
 //! of a scheduler which reserves whole schedules, and says nothing about this one. Higher classes are served before lower ones.
 
 use crate::decide::{
-    Abilities, Ahead, Cadence, Decision, Entry, Memory, Policy, Suits, Verdict, defaults, parameters,
+    Abilities, Ahead, Cadence, Decision, Entry, Memory, ParameterError, Policy, Suits, Verdict, defaults,
+    parameters,
 };
 use crate::model::{JobId, Span};
 use crate::view::Snapshot;
 
 use super::parameters::{PARAMETERS, Parameters};
 use super::round::Round;
+use super::utility::Utility;
 
 struct Hadar {
     parameters: Parameters,
@@ -64,11 +66,13 @@ impl Policy for Hadar {
     fn ahead(&mut self, seen: &Snapshot, job: JobId) -> Ahead {
         let round = Round::new(seen, &self.parameters);
         let waiting = round.turns().filter(|(view, _)| view.target.is_none()).map(|(view, _)| view.id());
-        Ahead { jobs: waiting.take_while(|id| *id != job).collect(), is_total: true }
+        // By targets it depends on where a job is needed as well, and who is admitted stays so.
+        let is_total = !self.parameters.has_targets() && !self.parameters.admission;
+        Ahead { jobs: waiting.take_while(|id| *id != job).collect(), is_total }
     }
 
     fn is_work_conserving(&self) -> bool {
-        self.parameters.mixing
+        self.parameters.mixing && !self.parameters.admission
     }
 }
 
@@ -84,6 +88,11 @@ pub(in super::super) const HADAR: Entry = Entry {
     defaults: defaults::<Parameters>,
     build: |given| {
         let parameters: Parameters = parameters("hadar", PARAMETERS, given)?;
+        if parameters.admission && parameters.utility() == Utility::Rho {
+            let message = "`admission` and finish-time fairness both keep something in the notes of jobs; choose one, for \
+                           example objective = \"jct\"";
+            return Err(ParameterError::BadValue { policy: "hadar", message: message.to_owned() });
+        }
         Ok(Box::new(Hadar { parameters, memory: Memory::default() }))
     },
 };

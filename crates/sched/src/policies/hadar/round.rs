@@ -9,7 +9,7 @@ use std::cmp::{Ordering, Reverse};
 use crate::decide::{Decision, Memory, Misfit, Reason, Slate, Verdict};
 use crate::model::{Allocation, GPU, GpuTypeId, JobId, NodeState, PriorityClass, Resources, Time};
 use crate::place::Ask;
-use crate::view::{JobView, Snapshot};
+use crate::view::{JobView, Note, Snapshot};
 
 use super::candidates::{Gang, Offer, Terms, find};
 use super::claim::{Claim, Frame};
@@ -18,8 +18,15 @@ use super::dual::plan;
 use super::isolated::Account;
 use super::parameters::{Objective, Parameters};
 use super::prices::{Horizon, Payer, bounds};
+use super::reserved::widened;
 use super::stock::{Spot, Stock};
+use super::targets::targets;
 use super::utility::{Facts, Utility};
+
+/// A share of time that is less is not worth a move.
+const LEAST_SHARE: f64 = 0.01;
+/// By how much larger the share on a type counts for a job that is there.
+const STAYS: f64 = 0.1;
 
 /// Where a job stands in the order: less goes first.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -44,28 +51,32 @@ impl Turn {
 }
 
 /// A job that may be given something.
-struct Entry<'a> {
+pub(super) struct Entry<'a> {
     /// Its position on the slate.
-    line: usize,
-    view: &'a JobView,
+    pub(super) line: usize,
+    /// What is seen of it.
+    pub(super) view: &'a JobView,
     claim: Claim,
     /// As the search sees it; `None` if it is outside the model.
-    gang: Option<Gang>,
+    pub(super) gang: Option<Gang>,
     turn: Turn,
 }
 
 /// A round on its way.
 pub(super) struct Round<'a> {
-    seen: &'a Snapshot,
-    parameters: &'a Parameters,
-    terms: Terms,
+    pub(super) seen: &'a Snapshot,
+    pub(super) parameters: &'a Parameters,
+    pub(super) terms: Terms,
     slate: Slate<'a>,
-    stock: Stock,
+    pub(super) stock: Stock,
     desk: Desk,
-    entries: Vec<Entry<'a>>,
-    accounts: Vec<(JobId, Account)>,
-    /// By position on the slate: who was placed last before a job that found no room, where that job could run.
-    rivals: Vec<Option<JobId>>,
+    pub(super) entries: Vec<Entry<'a>>,
+    /// What to remember of jobs.
+    pub(super) notes: Vec<(JobId, Note)>,
+    /// And of the run.
+    note: Option<Note>,
+    /// By position on the slate: why a job has nothing.
+    pub(super) said: Vec<Option<Reason>>,
     /// The job that was placed last on each GPU type.
     latest: Vec<Option<JobId>>,
 }
@@ -86,7 +97,7 @@ impl<'a> Round<'a> {
         };
         let so_far_s = |i: usize| accounts.get(i).map_or(0.0, |(_, account)| account.so_far_s);
         let facts: Vec<Facts> = (0..).zip(&claims).map(|(i, claim)| claim.facts(so_far_s(i))).collect();
-        let stock = stock(seen, &slate, parameters, &frame, (&claims, &facts));
+        let (stock, note) = stock(seen, &slate, parameters, &frame, (&claims, &facts));
         let mut entries = Vec::with_capacity(claims.len());
         for (line, (view, (claim, facts))) in seen.jobs().zip(claims.into_iter().zip(facts)).enumerate() {
             if !slate.lines()[line].is_bound {
@@ -95,8 +106,9 @@ impl<'a> Round<'a> {
         }
         entries.sort_by(|a, b| a.turn.order(&b.turn));
         let desk = Desk::new(seen, &slate);
-        let (rivals, latest) = (vec![None; seen.jobs.len()], vec![None; stock.types()]);
-        Self { seen, parameters, terms, slate, stock, desk, entries, accounts, rivals, latest }
+        let notes = accounts.into_iter().map(|(id, account)| (id, account.note())).collect();
+        let (said, latest) = (vec![None; seen.jobs.len()], vec![None; stock.types()]);
+        Self { seen, parameters, terms, slate, stock, desk, entries, notes, note, said, latest }
     }
 
     /// The turns of all jobs that may be given something, in order.
@@ -106,15 +118,20 @@ impl<'a> Round<'a> {
 
     /// Gives everything away.
     pub(super) fn run(&mut self) {
+        if self.parameters.admission {
+            return self.run_reserved();
+        }
         let entries = std::mem::take(&mut self.entries);
         for class in entries.chunk_by(|a, b| a.turn.class == b.turn.class) {
             let (aged, others) = class.split_at(class.partition_point(|entry| entry.turn.aged.is_some()));
             self.fill(aged);
-            self.compete(others);
+            if !(self.parameters.has_targets() && self.steer(others)) {
+                self.compete(others);
+            }
             // Who is placed from here on did not go before those that are not.
-            let rivals = self.rivals.clone();
+            let said = self.said.clone();
             self.fill(class);
-            self.rivals = rivals;
+            self.said = said;
         }
         self.entries = entries;
     }
@@ -139,6 +156,49 @@ impl<'a> Round<'a> {
             }
             self.settle(&accepted);
         }
+    }
+
+    /// Puts jobs where the least makespan needs them: of all jobs and types the pair with the largest share of time first. Jobs
+    /// outside the model go before. Says whether that could be worked out.
+    fn steer(&mut self, entries: &[Entry<'a>]) -> bool {
+        let gangs: Vec<&Gang> = entries.iter().filter_map(|entry| entry.gang.as_ref()).collect();
+        let free: Vec<u32> = (0..self.stock.types()).map(|gpu_type| self.stock.free(gpu_type)).collect();
+        let Some(shares) = targets(&gangs, &free) else { return false };
+        entries.iter().filter(|entry| entry.gang.is_none()).for_each(|entry| self.place_other(entry));
+        let within: Vec<&Entry<'_>> = entries.iter().filter(|entry| entry.gang.is_some()).collect();
+        let mut pairs: Vec<(f64, usize, usize)> = Vec::new();
+        for (i, (gang, shares)) in gangs.iter().zip(&shares).enumerate() {
+            let is_there = |gpu_type: usize| {
+                let held = gang.held.iter().flatten();
+                gang.held.is_some()
+                    && held.map(|(at, _)| self.stock.spot(*at).gpu_type).all(|held| held == gpu_type)
+            };
+            for (gpu_type, share) in shares.iter().enumerate().filter(|(_, share)| **share > LEAST_SHARE) {
+                let share = if is_there(gpu_type) { share + STAYS } else { *share };
+                pairs.push((share, i, gpu_type));
+            }
+        }
+        pairs.sort_by(|a, b| b.0.total_cmp(&a.0).then((a.1, a.2).cmp(&(b.1, b.2))));
+        let mut accepted: Vec<Accepted<'_>> = Vec::new();
+        let mut is_placed = vec![false; gangs.len()];
+        for (_, i, gpu_type) in pairs {
+            if is_placed[i] {
+                continue;
+            }
+            if let Some(offer) = find(&gangs[i].only_on(gpu_type), &self.stock, &self.terms) {
+                self.stock.take(&offer.counts, &gangs[i].worker);
+                self.note_place(within[i], &offer);
+                is_placed[i] = true;
+                accepted.push(Accepted {
+                    line: within[i].line,
+                    had: &within[i].view.target,
+                    gang: gangs[i],
+                    offer,
+                });
+            }
+        }
+        self.settle(&accepted);
+        true
     }
 
     /// Gives what is left to whoever fits, in order, whatever it pays.
@@ -167,7 +227,7 @@ impl<'a> Round<'a> {
     }
 
     /// Hands out devices, and follows what could not be handed out after all.
-    fn settle(&mut self, accepted: &[Accepted<'_>]) {
+    pub(super) fn settle(&mut self, accepted: &[Accepted<'_>]) {
         for line in self.desk.give(&mut self.slate, &self.stock, accepted) {
             let missed = accepted.iter().find(|each| each.line == line).expect("it was accepted");
             for (at, _) in missed.offer.counts.clone() {
@@ -177,7 +237,7 @@ impl<'a> Round<'a> {
     }
 
     /// A job outside the model stays where it is, or goes where it fits.
-    fn place_other(&mut self, entry: &Entry<'_>) {
+    pub(super) fn place_other(&mut self, entry: &Entry<'_>) {
         let view = entry.view;
         self.desk.let_go(&view.target);
         let kept = view.target.is_some() && self.slate.keep(entry.line, &view.target);
@@ -215,28 +275,26 @@ impl<'a> Round<'a> {
         let needs_gpus = entry.claim.gpus > 0.0;
         let usable = entry.claim.together.iter().zip(&self.latest).filter(|(pace, _)| **pace > 0.0);
         let by = usable.filter_map(|(_, latest)| *latest).next_back();
-        if needs_gpus && self.rivals[entry.line].is_none() {
-            self.rivals[entry.line] = by;
+        if needs_gpus && self.said[entry.line].is_none() {
+            self.said[entry.line] = by.map(|by| Reason::Outranked { by });
         }
     }
 
     /// The decision, once everything is given away.
     pub(super) fn finish(self, memory: &mut Memory) -> Decision {
-        let Self { seen, slate, rivals, accounts, .. } = self;
+        let Self { seen, slate, said, notes, note, .. } = self;
         let mut decision = slate.finish(memory);
-        for ((_, verdict), rival) in decision.verdicts.iter_mut().zip(rivals) {
-            if let (
-                Verdict::Wait(reason @ Reason::NoCapacity(_))
-                | Verdict::Yield(reason @ Reason::NoCapacity(_)),
-                Some(by),
-            ) = (verdict, rival)
+        for ((_, verdict), said) in decision.verdicts.iter_mut().zip(said) {
+            if let (Verdict::Wait(reason) | Verdict::Yield(reason), Some(said)) = (verdict, said)
+                && matches!(reason, Reason::NoCapacity(_))
             {
-                *reason = Reason::Outranked { by };
+                *reason = said;
             }
         }
-        let notes = accounts.iter().map(|(id, account)| (*id, account.note()));
-        decision.notes =
-            notes.filter(|(id, note)| seen.job(*id).is_some_and(|view| view.note != *note)).collect();
+        let changed = |(id, note): &(JobId, Note)| seen.job(*id).is_some_and(|view| view.note != *note);
+        decision.notes = notes.into_iter().filter(changed).collect();
+        decision.notes.sort_by_key(|(id, _)| *id);
+        decision.note = note;
         decision
     }
 }
@@ -308,7 +366,7 @@ fn stock(
     parameters: &Parameters,
     frame: &Frame,
     (claims, facts): (&[Claim], &[Facts]),
-) -> Stock {
+) -> (Stock, Option<Note>) {
     let usable: Vec<Vec<bool>> =
         claims.iter().map(|claim| claim.together.iter().map(|pace| *pace > 0.0).collect()).collect();
     let payer = |i: usize| {
@@ -320,6 +378,7 @@ fn stock(
     let gpus: f64 = frame.gpus.iter().map(|count| f64::from(*count)).sum();
     let horizon = Horizon::of(frame.round_s, gpus, payers.iter().copied());
     let bounds = bounds(parameters.utility(), horizon, (frame.gpus.len(), gpus), parameters.eta, &payers);
+    let (bounds, note) = if parameters.admission { widened(seen, &bounds) } else { (bounds, None) };
     let there =
         seen.cluster.nodes.iter().filter(|node| node.state != NodeState::Down && node.gpu_count() > 0);
     let spots = there.filter_map(|node| {
@@ -329,7 +388,7 @@ fn stock(
         let (node, rack, devices) = (node.id, node.rack, node.gpu_count());
         Some(Spot { node, gpu_type, rack, takes_work, devices, free, room, price: 0.0 })
     });
-    Stock::new(spots.collect(), bounds)
+    (Stock::new(spots.collect(), bounds), note)
 }
 
 /// Where a gang is, if it could go on there.

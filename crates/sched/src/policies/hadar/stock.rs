@@ -101,6 +101,11 @@ impl Stock {
         self.bounds.len()
     }
 
+    /// The bounds of prices, by type.
+    pub(super) fn bounds(&self) -> &[Bounds] {
+        &self.bounds
+    }
+
     /// A node.
     pub(super) fn spot(&self, at: u32) -> &Spot {
         &self.spots[at as usize]
@@ -133,6 +138,11 @@ impl Stock {
         let spot = &mut self.spots[at];
         let used = 1.0 - f64::from(spot.free) / f64::from(spot.devices.max(1));
         spot.price = self.bounds[spot.gpu_type].price(used);
+    }
+
+    /// Sets prices that do not follow from what is free now.
+    pub(super) fn charge(&mut self, prices: &[f64]) {
+        self.spots.iter_mut().zip(prices).for_each(|(spot, price)| spot.price = *price);
     }
 
     /// Takes workers away.

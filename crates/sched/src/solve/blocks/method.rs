@@ -30,6 +30,8 @@ const GAP: f64 = 1e-9;
 /// What rows may lack, relative to their size: on the way, where rounding is felt because all is in motion, and at the end.
 const ROWS_ON_THE_WAY: f64 = 1e-7;
 const ROWS: f64 = 1e-10;
+/// From this gap on, relative to the objective, rounding is watched.
+const NEAR: f64 = 1e-4;
 /// Tens are usual.
 const MOST_ITERATIONS: u32 = 100;
 /// How much of the way to the nearest bound is gone.
@@ -83,6 +85,9 @@ struct Run<'a> {
     first: Point,
     second: Point,
     wrong: Residuals,
+    /// Where a whole step leads, and what is wrong there.
+    there: Point,
+    left: Residuals,
     to: Products,
     /// Products that shall vanish.
     products: f64,
@@ -105,6 +110,8 @@ impl<'a> Run<'a> {
             first,
             second,
             wrong: Residuals::default(),
+            there: Point::default(),
+            left: Residuals::default(),
             to: Products::default(),
             products,
             is_curved: p.rows.iter().any(|row| row.logarithm > 0.0),
@@ -205,7 +212,26 @@ impl<'a> Run<'a> {
             self.newton.solve(p, &self.at, &self.wrong, &self.to, &mut self.second);
             reach = self.reach(&self.second);
         }
+        if gap < NEAR * objective && self.refine() {
+            reach = self.reach(&self.second);
+        }
         self.at.go(&self.second, (SHY * reach.0, SHY * reach.1));
+    }
+
+    /// Takes away what rounding has left in a step: after a whole one all rows should hold. Returns whether there was
+    /// anything.
+    fn refine(&mut self) -> bool {
+        let p = self.p;
+        self.there.clone_from(&self.at);
+        self.there.go(&self.second, (1.0, 1.0));
+        let (primal, dual) = self.left.look(p, &self.there);
+        if primal.max(dual) <= 0.1 * ROWS {
+            return false;
+        }
+        self.to.clear();
+        self.newton.solve(p, &self.at, &self.left, &self.to, &mut self.first);
+        self.second.go(&self.first, (1.0, 1.0));
+        true
     }
 
     /// How far primal and dual numbers may go; together where logarithms bind them to each other.
@@ -231,6 +257,7 @@ impl<'a> Run<'a> {
             }
             self.newton.factor(p, &self.at);
             self.newton.solve(p, &self.at, &self.wrong, &self.to, &mut self.second);
+            self.refine();
             let reach = self.reach(&self.second);
             let by = |reach: f64| if reach < 1.0 { SHY * reach } else { 1.0 };
             self.at.go(&self.second, (by(reach.0), by(reach.1)));

@@ -176,6 +176,13 @@ impl Residuals {
 }
 
 impl Products {
+    /// Asks for no change.
+    pub(super) fn clear(&mut self) {
+        for values in [&mut self.x, &mut self.time, &mut self.level, &mut self.link] {
+            values.fill(0.0);
+        }
+    }
+
     /// The greatest change asked for.
     pub(super) fn greatest(&self) -> f64 {
         let all = self.x.iter().chain(&self.time).chain(&self.level).chain(&self.link);

@@ -11,8 +11,10 @@
 //! A job with a deadline must have the rate that meets it. Where not all can be met at once, all deadlines are dropped, as the
 //! public code does.
 
+use super::frame::{Cell, Solved, Space};
 use super::max_min::may_have;
-use super::problem::{Allocation, Problem, Sight};
+use super::packing::{PackedAllocation, Sharing};
+use super::problem::{Allocation, Demand, Problem, Sight};
 use super::sums::greatest;
 use crate::solve::Unsolved;
 
@@ -42,56 +44,69 @@ const MOST_GUESSES: u32 = 50;
 
 /// Shares that make the most of money.
 pub fn min_cost(problem: &Problem, form: CostForm) -> Result<Cheapest, Unsolved> {
-    let needs: Vec<f64> = problem
-        .jobs
-        .iter()
-        .map(|job| match job.deadline_s {
-            Some(left_s) if left_s > 0.0 => job.steps_left.max(0.0) / left_s,
-            Some(_) if job.steps_left > 0.0 => f64::INFINITY,
-            _ => 0.0,
-        })
-        .collect();
-    let is_bound = needs.iter().any(|need| *need > 0.0);
-    let meets_deadlines = !is_bound || may_have(problem, &needs, Sight::Aware)?;
-    let needed = |job: usize| needs[job];
-    let least = (is_bound && meets_deadlines).then_some(&needed as &dyn Fn(usize) -> f64);
-    let allocation = match form {
+    let (solved, objective, meets_deadlines) = solve(problem, Space::Alone(Sight::Aware), form)?;
+    Ok(Cheapest { allocation: solved.allocation(objective), meets_deadlines })
+}
+
+/// The same where jobs may share GPUs in pairs; a pair costs as much as one job. Also says whether all deadlines are met.
+pub fn min_cost_packed(
+    problem: &Problem,
+    sharing: &Sharing,
+    form: CostForm,
+) -> Result<(PackedAllocation, bool), Unsolved> {
+    let (solved, objective, meets_deadlines) = solve(problem, Space::Packed(sharing), form)?;
+    Ok((solved.packed(objective), meets_deadlines))
+}
+
+fn solve<'a>(
+    problem: &'a Problem,
+    space: Space<'a>,
+    form: CostForm,
+) -> Result<(Solved<'a>, f64, bool), Unsolved> {
+    let need = |job: &Demand| match job.deadline_s {
+        Some(left_s) if left_s > 0.0 => job.steps_left.max(0.0) / left_s,
+        Some(_) if job.steps_left > 0.0 => f64::INFINITY,
+        _ => 0.0,
+    };
+    let needs: Vec<f64> = problem.jobs.iter().map(need).collect();
+    let meets_deadlines = may_have(problem, space, &needs)?;
+    let needs = if meets_deadlines { &needs[..] } else { &[] };
+    let cheap = |cell: &Cell| cell.rate / price(problem, cell);
+    let first = greatest(problem, space, cheap, needs)?;
+    let (solved, objective) = match form {
         CostForm::Sum => {
-            greatest(problem, |job, column| problem.jobs[job].rates[column] / price(problem, column), least)?
+            let worth = first.sum(cheap);
+            (first, worth)
         }
-        CostForm::Ratio => best_ratio(problem, least)?,
+        CostForm::Ratio => best_ratio(problem, space, needs, first)?,
     };
-    Ok(Cheapest { allocation, meets_deadlines })
+    Ok((solved, objective, meets_deadlines))
 }
 
-fn price(problem: &Problem, column: usize) -> f64 {
-    problem.pools[problem.columns[column].pool].price_per_h.max(LEAST_PRICE)
+fn price(problem: &Problem, cell: &Cell) -> f64 {
+    problem.pools[problem.columns[cell.column].pool].price_per_h.max(LEAST_PRICE)
 }
 
-fn best_ratio(problem: &Problem, least: Option<&dyn Fn(usize) -> f64>) -> Result<Allocation, Unsolved> {
-    let ratio = |allocation: &Allocation| {
-        let (mut steps, mut money) = (0.0, 0.0);
-        for (job, demand) in problem.jobs.iter().enumerate() {
-            for (column, share) in allocation.shares.row(job).iter().enumerate() {
-                steps += share * demand.rates[column];
-                money += share * price(problem, column);
-            }
-        }
-        if money > 0.0 { steps / money } else { 0.0 }
+fn best_ratio<'a>(
+    problem: &'a Problem,
+    space: Space<'a>,
+    needs: &[f64],
+    first: Solved<'a>,
+) -> Result<(Solved<'a>, f64), Unsolved> {
+    let money = |cell: &Cell| cell.part * price(problem, cell);
+    let ratio = |solved: &Solved<'_>| match solved.sum(money) {
+        money if money > 0.0 => solved.sum(|cell| cell.rate) / money,
+        _ => 0.0,
     };
-    let mut best =
-        greatest(problem, |job, column| problem.jobs[job].rates[column] / price(problem, column), least)?;
-    best.objective = ratio(&best);
+    let mut guess = ratio(&first);
+    let mut best = first;
     for _ in 0..MOST_GUESSES {
-        let guess = best.objective;
-        let gain =
-            |job: usize, column: usize| problem.jobs[job].rates[column] - guess * price(problem, column);
-        let mut next = greatest(problem, gain, least)?;
-        next.objective = ratio(&next);
-        if next.objective <= guess * (1.0 + SETTLED) {
-            return Ok(best);
+        let next = greatest(problem, space, |cell| cell.rate - guess * money(cell), needs)?;
+        let found = ratio(&next);
+        if found <= guess * (1.0 + SETTLED) {
+            return Ok((best, guess));
         }
-        best = next;
+        (best, guess) = (next, found);
     }
     Err(Unsolved::Failed { iterations: MOST_GUESSES, gap: 0.0 })
 }

@@ -8,8 +8,9 @@
 //! and how far all of these can be had at once is a linear program with a rise. It rises to exactly one at the best rho, which
 //! is found by the method of Newton: the duals of the levels say how the rise changes with rho.
 
-use super::frame::Frame;
-use super::problem::{Allocation, Problem, Shares, Sight};
+use super::frame::{Frame, Solved, Space};
+use super::packing::{PackedAllocation, Sharing};
+use super::problem::{Allocation, Demand, Problem, Sight};
 use crate::solve::Unsolved;
 use crate::solve::blocks::Level;
 
@@ -47,41 +48,48 @@ impl Measure {
 
 /// Shares with which the job that is treated worst is treated as well as possible. The objective is its rho.
 pub fn finish_time_fairness(problem: &Problem, sight: Sight) -> Result<Allocation, Unsolved> {
+    let (solved, rho) = solve(problem, Space::Alone(sight))?;
+    Ok(solved.allocation(rho))
+}
+
+/// The same where jobs may share GPUs in pairs.
+pub fn finish_time_fairness_packed(
+    problem: &Problem,
+    sharing: &Sharing,
+) -> Result<PackedAllocation, Unsolved> {
+    let (solved, rho) = solve(problem, Space::Packed(sharing))?;
+    Ok(solved.packed(rho))
+}
+
+fn solve<'a>(problem: &'a Problem, space: Space<'a>) -> Result<(Solved<'a>, f64), Unsolved> {
     let measures: Vec<Measure> =
-        (0..problem.jobs.len()).map(|job| Measure::of(problem, job, sight)).collect();
-    let can_run = |job: &usize| problem.fastest(*job, sight) > 0.0 && measures[*job].steps > 0.0;
+        (0..problem.jobs.len()).map(|job| Measure::of(problem, job, space.sight())).collect();
+    let can_run = |job: &usize| problem.fastest(*job, space.sight()) > 0.0 && measures[*job].steps > 0.0;
     let jobs: Vec<usize> = (0..problem.jobs.len()).filter(can_run).collect();
-    let rho_of = |shares: &Shares| {
-        let each = jobs.iter().map(|job| measures[*job].at(problem.believed_rate(shares, *job, sight)));
-        each.fold(0.0, f64::max)
-    };
-    let Some(mut bracket) = Bracket::new(problem, &measures, &jobs, sight) else {
-        let shares = Shares::nothing(problem.jobs.len(), problem.columns.len());
-        return Ok(Allocation { shares, objective: 0.0 });
+    let Some(mut bracket) = Bracket::new(problem, &measures, &jobs, space) else {
+        let solved = Frame::new(problem, space, 0.0, |_| 0.0, |_, _| Level::Free).solve()?;
+        return Ok((solved, 0.0));
     };
     let mut rho = bracket.high;
     for _ in 0..MOST_MOVES {
-        let frame = Frame::new(
-            problem,
-            1.0,
-            |job, column| (0.0, problem.believed(job, column, sight)),
-            |job, _| match measures[job].steps {
-                steps if steps > 0.0 => Level::Rising { least: 0.0, by: measures[job].needed(rho) },
-                _ => Level::Free,
-            },
-        );
-        let answer = frame.solve()?;
+        let level = |job: usize, _: &Demand| match measures[job].steps {
+            steps if steps > 0.0 => Level::Rising { least: 0.0, by: measures[job].needed(rho) },
+            _ => Level::Free,
+        };
+        let solved = Frame::new(problem, space, 1.0, |_| 0.0, level).solve()?;
+        let rise = solved.answer.rise;
         // How the rise changes with rho, and with it where it will be one.
-        let slopes = frame.jobs.iter().zip(&answer.level_duals).map(|(job, dual)| {
+        let slopes = solved.frame.jobs.iter().zip(&solved.answer.level_duals).map(|(job, dual)| {
             let measure = measures[*job];
             let needed = measure.needed(rho);
             if measure.steps > 0.0 { dual * needed * needed * measure.alone_s / measure.steps } else { 0.0 }
         });
-        let next = rho + (1.0 - answer.rise) / (answer.rise * slopes.sum::<f64>());
-        bracket.narrow(rho, answer.rise);
-        let is_settled = (next - rho).abs() <= SETTLED * rho || bracket.is_closed();
-        if is_settled {
-            return Ok(frame.allocation(&answer, rho_of));
+        let next = rho + (1.0 - rise) / (rise * slopes.sum::<f64>());
+        bracket.narrow(rho, rise);
+        if (next - rho).abs() <= SETTLED * rho || bracket.is_closed() {
+            let rates = solved.rates();
+            let worst = jobs.iter().map(|job| measures[*job].at(rates[*job])).fold(0.0, f64::max);
+            return Ok((solved, worst));
         }
         rho = bracket.within(next);
     }
@@ -96,7 +104,8 @@ struct Bracket {
 
 impl Bracket {
     /// Nothing if there are no jobs.
-    fn new(problem: &Problem, measures: &[Measure], jobs: &[usize], sight: Sight) -> Option<Self> {
+    fn new(problem: &Problem, measures: &[Measure], jobs: &[usize], space: Space<'_>) -> Option<Self> {
+        let sight = space.sight();
         let low = |job: &usize| {
             let measure = measures[*job];
             measure.at(problem.fastest(*job, sight))

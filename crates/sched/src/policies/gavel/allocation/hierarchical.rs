@@ -8,10 +8,12 @@
 //! still rise by a ten-thousandth. We need none: the answer lies in the middle of all best ones, and there the levels of
 //! exactly those jobs are above their bounds that can be at all. Where that is too close to call, the job alone is tried.
 
-use super::frame::Frame;
-use super::problem::{Allocation, Problem, Shares, Sight};
+use super::frame::{Cell, Frame, Solved, Space};
+use super::packing::{PackedAllocation, Sharing};
+use super::problem::{Allocation, Demand, Problem, Shares, Sight};
+use super::sums::greatest;
 use crate::solve::Unsolved;
-use crate::solve::blocks::{Answer, Level};
+use crate::solve::blocks::Level;
 
 /// Whose jobs there are.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -40,46 +42,68 @@ const PLAIN: f64 = 1e4;
 
 /// Shares by filling water. The objective is how far the levels rise together at first.
 pub fn hierarchical(problem: &Problem, entities: &[Entity], sight: Sight) -> Result<Allocation, Unsolved> {
-    let equal: Vec<f64> = (0..problem.jobs.len()).map(|job| problem.equal_rate(job, sight)).collect();
+    Ok(match fill(problem, entities, Space::Alone(sight))? {
+        Some((solved, first)) => solved.allocation(first),
+        None => {
+            Allocation { shares: Shares::nothing(problem.jobs.len(), problem.columns.len()), objective: 0.0 }
+        }
+    })
+}
+
+/// The same where jobs may share GPUs in pairs.
+pub fn hierarchical_packed(
+    problem: &Problem,
+    entities: &[Entity],
+    sharing: &Sharing,
+) -> Result<PackedAllocation, Unsolved> {
+    let filled = fill(problem, entities, Space::Packed(sharing))?;
+    Ok(filled.map_or_else(PackedAllocation::default, |(solved, first)| solved.packed(first)))
+}
+
+/// The last program with its solution, and the first rise. Nothing if no job can have anything.
+fn fill<'a>(
+    problem: &'a Problem,
+    entities: &'a [Entity],
+    space: Space<'a>,
+) -> Result<Option<(Solved<'a>, f64)>, Unsolved> {
+    let equal: Vec<f64> = (0..problem.jobs.len()).map(|job| problem.equal_rate(job, space.sight())).collect();
     let mut water = Water {
         problem,
-        sight,
+        space,
         entities,
         levels: vec![0.0; problem.jobs.len()],
         is_stuck: equal.iter().map(|rate| *rate <= 0.0).collect(),
         equal,
     };
-    let mut first = None;
-    let mut shares = Shares::nothing(problem.jobs.len(), problem.columns.len());
+    let mut filled: Option<(Solved<'a>, f64)> = None;
     // Each pass leaves at least one more job stuck.
     for _ in 0..problem.jobs.len() {
         let weights = water.weights();
         if weights.iter().all(|weight| *weight <= 0.0) {
             break;
         }
-        let frame = water.frame(&weights);
-        let answer = match (frame.solve(), first) {
-            (Ok(answer), _) => answer,
-            (Err(error), None) => return Err(error),
-            // What is reached already stays.
-            (Err(_), Some(_)) => break,
+        let solved = match water.frame(&weights).solve() {
+            Ok(solved) => solved,
+            Err(error) if filled.is_none() => return Err(error),
+            // What is reached already stays, as in the public code.
+            Err(_) => break,
         };
-        shares = frame.shares(&answer);
-        first.get_or_insert(answer.rise);
-        let risen = answer.rise.max(0.0);
+        let risen = solved.answer.rise.max(0.0);
         for (job, weight) in weights.iter().enumerate() {
             water.levels[job] += risen * weight / f64::from(problem.jobs[job].gang);
         }
-        if !water.stop(&frame, &answer, &weights)? {
+        let is_over = !water.stop(&solved, &weights)?;
+        filled = Some((solved, filled.map_or(risen, |(_, first)| first)));
+        if is_over {
             break;
         }
     }
-    Ok(Allocation { shares, objective: first.unwrap_or(0.0) })
+    Ok(filled)
 }
 
 struct Water<'a> {
     problem: &'a Problem,
-    sight: Sight,
+    space: Space<'a>,
     entities: &'a [Entity],
     equal: Vec<f64>,
     levels: Vec<f64>,
@@ -106,44 +130,34 @@ impl<'a> Water<'a> {
         weights
     }
 
+    /// The rate that a job has reached, and must keep.
     fn floor(&self, job: usize) -> f64 {
-        self.levels[job] * (1.0 - ROOM)
-    }
-
-    fn slope(&self, job: usize, column: usize) -> f64 {
-        self.problem.believed(job, column, self.sight) / self.equal[job]
+        self.levels[job] * self.equal[job] * (1.0 - ROOM)
     }
 
     fn frame(&self, weights: &[f64]) -> Frame<'a> {
-        Frame::new(
-            self.problem,
-            1.0,
-            |job, column| (0.0, self.slope(job, column)),
-            |job, demand| match weights[job] {
-                weight if weight > 0.0 => {
-                    Level::Rising { least: self.floor(job), by: weight / f64::from(demand.gang) }
-                }
-                _ if self.levels[job] > 0.0 => Level::Floor(self.floor(job)),
-                _ => Level::Free,
-            },
-        )
+        let level = |job: usize, demand: &Demand| match (weights[job], self.floor(job)) {
+            (weight, least) if weight > 0.0 => {
+                Level::Rising { least, by: weight * self.equal[job] / f64::from(demand.gang) }
+            }
+            (_, least) if least > 0.0 => Level::Floor(least),
+            _ => Level::Free,
+        };
+        Frame::new(self.problem, self.space, 1.0, |_| 0.0, level)
     }
 
     /// Notes which jobs cannot rise any more. Returns whether there are any.
-    fn stop(&mut self, frame: &Frame<'_>, answer: &Answer, weights: &[f64]) -> Result<bool, Unsolved> {
+    fn stop(&mut self, solved: &Solved<'_>, weights: &[f64]) -> Result<bool, Unsolved> {
         let mut stuck = Vec::new();
-        for (block, job) in frame.jobs.iter().enumerate().filter(|(_, job)| weights[**job] > 0.0) {
-            let by = weights[*job] / f64::from(self.problem.jobs[*job].gang);
+        let jobs = solved.frame.jobs.iter().enumerate();
+        for (block, job) in jobs.filter(|(_, job)| weights[**job] > 0.0) {
+            let by = weights[*job] * self.equal[*job] / f64::from(self.problem.jobs[*job].gang);
             // Of the pull on the rise, this job's part; and its room, relative to its level.
-            let pull = answer.level_duals[block] * by;
-            let room = answer.level_slacks[block] / self.levels[*job].max(f64::MIN_POSITIVE);
-            let is_stuck = if pull > PLAIN * room {
-                true
-            } else if room > PLAIN * pull {
-                room < ROOM && !self.can_rise(*job)?
-            } else {
-                !self.can_rise(*job)?
-            };
+            let pull = solved.answer.level_duals[block] * by;
+            let reached = self.levels[*job] * self.equal[*job];
+            let room = solved.answer.level_slacks[block] / reached.max(f64::MIN_POSITIVE);
+            let is_plain = pull > PLAIN * room || (room > PLAIN * pull && room > ROOM);
+            let is_stuck = if is_plain { pull > room } else { !self.can_rise(*job)? };
             if is_stuck {
                 stuck.push(*job);
             }
@@ -154,18 +168,9 @@ impl<'a> Water<'a> {
 
     /// Whether a job's level alone could be higher while all others keep theirs.
     fn can_rise(&self, job: usize) -> Result<bool, Unsolved> {
-        let frame = Frame::new(
-            self.problem,
-            0.0,
-            |other, column| {
-                let slope = self.slope(other, column);
-                (if other == job { slope } else { 0.0 }, slope)
-            },
-            |other, _| match self.floor(other) {
-                floor if floor > 0.0 => Level::Floor(floor),
-                _ => Level::Free,
-            },
-        );
-        Ok(frame.solve()?.objective > (1.0 + RISES) * self.levels[job])
+        let gain = |cell: &Cell| if cell.job == job { cell.rate } else { 0.0 };
+        let floors: Vec<f64> = (0..self.problem.jobs.len()).map(|other| self.floor(other)).collect();
+        let solved = greatest(self.problem, self.space, gain, &floors)?;
+        Ok(solved.sum(gain) > (1.0 + RISES) * self.levels[job] * self.equal[job])
     }
 }

@@ -4,8 +4,9 @@
 //! Where we differ: the public code searches the makespan by halving, stops within 5 % and takes any shares that suffice;
 //! [`min_makespan`] solves the one linear program that has the answer. [`bisected_makespan`] does as the code does.
 
-use super::frame::Frame;
-use super::problem::{Allocation, Problem, Shares, Sight};
+use super::frame::{Frame, Solved, Space};
+use super::packing::{PackedAllocation, Sharing};
+use super::problem::{Allocation, Demand, Problem, Sight};
 use crate::solve::Unsolved;
 use crate::solve::blocks::Level;
 
@@ -15,42 +16,43 @@ const WITHIN: f64 = 1.05;
 
 /// Shares with which the last job is done as early as possible. The objective is when, in seconds.
 pub fn min_makespan(problem: &Problem, sight: Sight) -> Result<Allocation, Unsolved> {
-    let frame = Frame::new(
-        problem,
-        1.0,
-        |job, column| (0.0, problem.believed(job, column, sight)),
-        |_, demand| match demand.steps_left {
-            steps if steps > 0.0 => Level::Rising { least: 0.0, by: steps },
-            _ => Level::Free,
-        },
-    );
-    if frame.jobs.iter().all(|job| problem.jobs[*job].steps_left <= 0.0) {
-        return Ok(Allocation {
-            shares: Shares::nothing(problem.jobs.len(), problem.columns.len()),
-            objective: 0.0,
-        });
-    }
-    Ok(frame.allocation(&frame.solve()?, |shares| makespan_s(problem, shares, sight, &frame.jobs)))
+    let solved = solve(problem, Space::Alone(sight))?;
+    Ok(solved.allocation(makespan_s(problem, &solved)))
 }
 
-fn makespan_s(problem: &Problem, shares: &Shares, sight: Sight, jobs: &[usize]) -> f64 {
-    let left = jobs.iter().filter(|job| problem.jobs[**job].steps_left > 0.0);
-    let each = left.map(|job| problem.jobs[*job].steps_left / problem.believed_rate(shares, *job, sight));
-    each.fold(0.0, f64::max)
+/// The same where jobs may share GPUs in pairs.
+pub fn min_makespan_packed(problem: &Problem, sharing: &Sharing) -> Result<PackedAllocation, Unsolved> {
+    let solved = solve(problem, Space::Packed(sharing))?;
+    Ok(solved.packed(makespan_s(problem, &solved)))
+}
+
+fn solve<'a>(problem: &'a Problem, space: Space<'a>) -> Result<Solved<'a>, Unsolved> {
+    let is_left = |job: &Demand| job.steps_left > 0.0;
+    let level = |_: usize, demand: &Demand| match is_left(demand) {
+        true => Level::Rising { least: 0.0, by: demand.steps_left },
+        false => Level::Free,
+    };
+    let can_run = |job: usize| problem.fastest(job, space.sight()) > 0.0;
+    let any = (0..problem.jobs.len()).any(|job| is_left(&problem.jobs[job]) && can_run(job));
+    Frame::new(problem, space, f64::from(u8::from(any)), |_| 0.0, level).solve()
+}
+
+fn makespan_s(problem: &Problem, solved: &Solved<'_>) -> f64 {
+    let rates = solved.rates();
+    let left = solved.frame.jobs.iter().filter(|job| problem.jobs[**job].steps_left > 0.0);
+    left.map(|job| problem.jobs[*job].steps_left / rates[*job]).fold(0.0, f64::max)
 }
 
 /// Shares as the public code finds them: those in the middle of all that do with the last makespan that its search tries
 /// successfully. The objective is the makespan of the shares.
 pub fn bisected_makespan(problem: &Problem, sight: Sight) -> Result<Allocation, Unsolved> {
-    let best_s = min_makespan(problem, sight)?.objective;
-    let makespan = last_tried_s(best_s);
-    let frame = Frame::new(
-        problem,
-        0.0,
-        |job, column| (0.0, problem.believed(job, column, sight)),
-        |_, demand| Level::Floor(demand.steps_left.max(0.0) / makespan),
-    );
-    Ok(frame.allocation(&frame.solve()?, |shares| makespan_s(problem, shares, sight, &frame.jobs)))
+    let tried_s = last_tried_s(min_makespan(problem, sight)?.objective);
+    let level = |_: usize, demand: &Demand| match demand.steps_left {
+        steps if steps > 0.0 => Level::Floor(steps / tried_s),
+        _ => Level::Free,
+    };
+    let solved = Frame::new(problem, Space::Alone(sight), 0.0, |_| 0.0, level).solve()?;
+    Ok(solved.allocation(makespan_s(problem, &solved)))
 }
 
 /// The last makespan at which the search succeeds, when it does from `best_s` on.

@@ -8,8 +8,9 @@
 //! can run nowhere is left out instead of holding all others at nought. Of several best answers we take the one in their
 //! middle (see [`crate::solve::blocks`]), as the solver of the public code does, nearly.
 
-use super::frame::Frame;
-use super::problem::{Allocation, Problem, Shares, Sight};
+use super::frame::{Frame, Solved, Space};
+use super::packing::{PackedAllocation, Sharing};
+use super::problem::{Allocation, Demand, Problem, Sight};
 use crate::solve::Unsolved;
 use crate::solve::blocks::Level;
 
@@ -21,40 +22,41 @@ pub(super) fn unit(problem: &Problem, job: usize, sight: Sight) -> f64 {
 
 /// Shares by max-min fairness. The objective is how the job fares that fares worst.
 pub fn max_min(problem: &Problem, sight: Sight) -> Result<Allocation, Unsolved> {
-    let frame = Frame::new(
-        problem,
-        1.0,
-        |job, column| (0.0, problem.believed(job, column, sight)),
-        |job, _| Level::Rising { least: 0.0, by: unit(problem, job, sight) },
-    );
-    let fares = |shares: &Shares| {
-        let each = frame
-            .jobs
-            .iter()
-            .map(|job| problem.believed_rate(shares, *job, sight) / unit(problem, *job, sight));
-        each.fold(f64::INFINITY, f64::min)
-    };
-    Ok(frame.allocation(&frame.solve()?, fares))
+    let (solved, fares) = solve(problem, Space::Alone(sight))?;
+    Ok(solved.allocation(fares))
+}
+
+/// The same where jobs may share GPUs in pairs.
+pub fn max_min_packed(problem: &Problem, sharing: &Sharing) -> Result<PackedAllocation, Unsolved> {
+    let (solved, fares) = solve(problem, Space::Packed(sharing))?;
+    Ok(solved.packed(fares))
+}
+
+fn solve<'a>(problem: &'a Problem, space: Space<'a>) -> Result<(Solved<'a>, f64), Unsolved> {
+    let unit = |job: usize| unit(problem, job, space.sight());
+    let level = |job: usize, _: &Demand| Level::Rising { least: 0.0, by: unit(job) };
+    let solved = Frame::new(problem, space, 1.0, |_| 0.0, level).solve()?;
+    let rates = solved.rates();
+    let fares = solved.frame.jobs.iter().map(|job| rates[*job] / unit(*job)).fold(f64::INFINITY, f64::min);
+    Ok((solved, fares))
 }
 
 /// By how little rates that are needed may be missed for all that.
 const ROUNDING: f64 = 1e-9;
 
 /// Whether all jobs can have the rates that they need at once.
-pub(super) fn may_have(problem: &Problem, needs: &[f64], sight: Sight) -> Result<bool, Unsolved> {
-    let can_run = |job: usize| problem.fastest(job, sight) > 0.0;
+pub(super) fn may_have(problem: &Problem, space: Space<'_>, needs: &[f64]) -> Result<bool, Unsolved> {
+    let can_run = |job: usize| problem.fastest(job, space.sight()) > 0.0;
     if needs.iter().enumerate().any(|(job, need)| *need > 0.0 && (need.is_infinite() || !can_run(job))) {
         return Ok(false);
     }
-    let frame = Frame::new(
-        problem,
-        1.0,
-        |job, column| (0.0, problem.believed(job, column, sight)),
-        |job, _| match needs[job] {
-            need if need > 0.0 => Level::Rising { least: 0.0, by: need },
-            _ => Level::Free,
-        },
-    );
-    let needed = needs.iter().any(|need| *need > 0.0);
-    Ok(!needed || frame.solve()?.rise >= 1.0 - ROUNDING)
+    if needs.iter().all(|need| *need <= 0.0) {
+        return Ok(true);
+    }
+    let level = |job: usize, _: &Demand| match needs[job] {
+        need if need > 0.0 => Level::Rising { least: 0.0, by: need },
+        _ => Level::Free,
+    };
+    let solved = Frame::new(problem, space, 1.0, |_| 0.0, level).solve()?;
+    Ok(solved.answer.rise >= 1.0 - ROUNDING)
 }

@@ -17,13 +17,13 @@ mod proportional;
 mod sums;
 
 pub use allox::allox;
-pub use cost::{Cheapest, CostForm, min_cost};
-pub use finish_time::finish_time_fairness;
+pub use cost::{Cheapest, CostForm, min_cost, min_cost_packed};
+pub use finish_time::{finish_time_fairness, finish_time_fairness_packed};
 pub use gandiva::{Parting, Partners, gandiva};
-pub use hierarchical::{Entity, Inside, hierarchical};
+pub use hierarchical::{Entity, Inside, hierarchical, hierarchical_packed};
 pub use isolated::isolated;
-pub use makespan::{bisected_makespan, min_makespan};
-pub use max_min::max_min;
+pub use makespan::{bisected_makespan, min_makespan, min_makespan_packed};
+pub use max_min::{max_min, max_min_packed};
 pub use orders::{PACKING_THRESHOLD, fifo_aware, fifo_blind, fifo_packed, shortest_first};
 pub use packing::{Combination, PackedAllocation, Sharing};
 pub use problem::{Allocation, Column, Demand, Pool, Problem, Rates, Shares, Sight};

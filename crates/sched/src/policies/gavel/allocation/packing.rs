@@ -1,5 +1,8 @@
 //! Jobs that share their GPUs in pairs: what they are offered and what they get.
 
+use std::collections::BTreeMap;
+
+use super::frame::{Cell, NOTHING};
 use super::problem::{Problem, Rates, Shares};
 
 /// Which jobs may share GPUs, and how fast they are then.
@@ -55,5 +58,124 @@ impl Sharing {
             return 0.0;
         }
         of_a / problem.jobs[a].rates[column] + of_b / problem.jobs[b].rates[column]
+    }
+}
+
+/// Divides times beside kinds of jobs among pairs. For two kinds each pair has the product of its two times, over the sum of
+/// all; within a kind the times are laid end to end, and those at the same place of both halves are pairs, unless all are equal:
+/// then so are all pairs.
+pub(super) fn expand(
+    problem: &Problem,
+    sharing: &Sharing,
+    cells: &[Cell],
+    x: &[f64],
+    objective: f64,
+) -> PackedAllocation {
+    let columns = problem.columns.len();
+    let mut greatest = vec![0.0_f64; problem.jobs.len()];
+    cells.iter().zip(x).for_each(|(cell, x)| greatest[cell.job] = greatest[cell.job].max(*x));
+    let mut rows: BTreeMap<Combination, Vec<f64>> = BTreeMap::new();
+    let mut give = |combination: Combination, column: usize, share: f64| {
+        let least = match combination {
+            Combination::Alone(job) => greatest[job],
+            Combination::Pair(a, b) => greatest[a].min(greatest[b]),
+        };
+        if share > NOTHING * least {
+            rows.entry(combination).or_insert_with(|| vec![0.0; columns])[column] += share;
+        }
+    };
+    // Jobs of a kind with their time beside another one, on a column.
+    let mut beside: BTreeMap<(usize, usize, usize), Vec<(usize, f64)>> = BTreeMap::new();
+    for (cell, x) in cells.iter().zip(x) {
+        match cell.beside {
+            None => give(Combination::Alone(cell.job), cell.column, x.max(0.0)),
+            Some(kind) => {
+                let key = (sharing.kinds[cell.job], kind, cell.column);
+                beside.entry(key).or_default().push((cell.job, x.max(0.0)));
+            }
+        }
+    }
+    for ((own, kind, column), times) in &beside {
+        let pairs = match own.cmp(kind) {
+            std::cmp::Ordering::Less => {
+                let others = beside.get(&(*kind, *own, *column)).map_or(&[][..], Vec::as_slice);
+                across(times, others)
+            }
+            std::cmp::Ordering::Equal => within(times),
+            std::cmp::Ordering::Greater => continue,
+        };
+        for (a, b, share) in pairs {
+            give(Combination::Pair(a.min(b), a.max(b)), *column, share);
+        }
+    }
+    let combinations = rows.keys().copied().collect();
+    let shares = Shares::from_rows(columns, rows.into_values().flatten().collect());
+    PackedAllocation { combinations, shares, objective }
+}
+
+fn across(times: &[(usize, f64)], others: &[(usize, f64)]) -> Vec<(usize, usize, f64)> {
+    let total: f64 = times.iter().map(|(_, time)| time).sum();
+    if total <= 0.0 {
+        return Vec::new();
+    }
+    let pairs = times.iter().flat_map(|(a, of_a)| others.iter().map(move |(b, of_b)| (*a, *b, of_a * of_b)));
+    pairs.map(|(a, b, product)| (a, b, product / total)).collect()
+}
+
+/// How much times may differ and still count as equal.
+const ALIKE: f64 = 1e-6;
+
+fn within(times: &[(usize, f64)]) -> Vec<(usize, usize, f64)> {
+    let greatest = times.iter().fold(0.0, |most: f64, (_, time)| most.max(*time));
+    let least = times.iter().fold(f64::INFINITY, |least: f64, (_, time)| least.min(*time));
+    let mut pairs = Vec::new();
+    if greatest - least <= ALIKE * greatest {
+        let each = times.iter().map(|(_, time)| time).sum::<f64>() / times.len() as f64;
+        let each = each / (times.len() - 1) as f64;
+        for (i, (a, _)) in times.iter().enumerate() {
+            pairs.extend(times[i + 1..].iter().map(|(b, _)| (*a, *b, each)));
+        }
+        return pairs;
+    }
+    let half = 0.5 * times.iter().map(|(_, time)| time).sum::<f64>();
+    let (mut upper, mut lower) = (Vec::new(), Vec::new());
+    let mut at = 0.0;
+    for (job, time) in times {
+        let (begin, end) = (at, at + time);
+        if begin < half {
+            lower.push((*job, begin, end.min(half)));
+        }
+        if end > half {
+            upper.push((*job, begin.max(half) - half, end - half));
+        }
+        at = end;
+    }
+    for (a, a_begin, a_end) in &lower {
+        for (b, b_begin, b_end) in &upper {
+            let share = a_end.min(*b_end) - a_begin.max(*b_begin);
+            if share > 0.0 && a != b {
+                pairs.push((*a, *b, share));
+            }
+        }
+    }
+    pairs
+}
+
+impl PackedAllocation {
+    /// The rate of each job of a problem.
+    pub fn rates(&self, problem: &Problem, sharing: &Sharing) -> Vec<f64> {
+        let mut rates = vec![0.0; problem.jobs.len()];
+        for (row, combination) in self.combinations.iter().enumerate() {
+            for (column, share) in self.shares.row(row).iter().enumerate() {
+                match *combination {
+                    Combination::Alone(job) => rates[job] += share * problem.jobs[job].rates[column],
+                    Combination::Pair(a, b) => {
+                        rates[a] += share * sharing.rate(problem, a, b, column);
+                        rates[b] += share * sharing.rate(problem, b, a, column);
+                    }
+                }
+            }
+        }
+        rates
     }
 }

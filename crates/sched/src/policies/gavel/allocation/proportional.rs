@@ -5,25 +5,19 @@
 //! Where we differ: weights divide what jobs have in the public code, which moves no optimum of a product; there they have no
 //! effect, and here neither.
 
-use super::frame::Frame;
+use super::frame::{Frame, Space};
 use super::max_min::unit;
-use super::problem::{Allocation, Problem, Shares, Sight};
+use super::problem::{Allocation, Demand, Problem, Sight};
 use crate::solve::Unsolved;
 use crate::solve::blocks::Level;
 
 /// Shares with the greatest product. The objective is the geometric mean of how jobs fare, as max-min fairness measures it.
 pub fn proportional(problem: &Problem, sight: Sight) -> Result<Allocation, Unsolved> {
-    let frame = Frame::new(
-        problem,
-        0.0,
-        |job, column| (0.0, problem.believed(job, column, sight)),
-        |_, _| Level::Logarithm(1.0),
-    );
-    let mean = |shares: &Shares| {
-        let fares = |job: &usize| problem.believed_rate(shares, *job, sight) / unit(problem, *job, sight);
-        geometric_mean(frame.jobs.iter().map(fares))
-    };
-    Ok(frame.allocation(&frame.solve()?, mean))
+    let level = |_: usize, _: &Demand| Level::Logarithm(1.0);
+    let solved = Frame::new(problem, Space::Alone(sight), 0.0, |_| 0.0, level).solve()?;
+    let rates = solved.rates();
+    let fares = solved.frame.jobs.iter().map(|job| rates[*job] / unit(problem, *job, sight));
+    Ok(solved.allocation(geometric_mean(fares)))
 }
 
 fn geometric_mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
