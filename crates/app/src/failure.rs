@@ -11,6 +11,7 @@ use trainyard_sim::cluster::ClusterFileError;
 use trainyard_sim::curves::CurvesError;
 use trainyard_sim::faults::FaultsError;
 use trainyard_sim::generate::GenerateError;
+use trainyard_sim::physics::TableError;
 use trainyard_sim::simulate::SetupError;
 use trainyard_sim::trace::{TraceError, WriteError};
 use trainyard_train::TrainError;
@@ -44,6 +45,9 @@ pub(crate) enum Failure {
     /// Recorded losses cannot be read.
     #[error(transparent)]
     Curves(#[from] CurvesError),
+    /// A table of throughputs cannot be read.
+    #[error(transparent)]
+    Throughputs(#[from] TableError),
     /// Nothing can be generated from these parameters.
     #[error(transparent)]
     Generate(#[from] GenerateError),

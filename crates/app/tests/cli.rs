@@ -413,7 +413,7 @@ fn generated_pages_of_the_documentation_are_fresh() {
     let place = scratch_folder();
     ends_with(place.path(), 0, &["docs", "."]);
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
-    for page in ["policies.md", "reasons.md", "traces.md", "api.md", "commands.md"] {
+    for page in ["policies.md", "reasons.md", "traces.md", "presets.md", "api.md", "commands.md"] {
         let (fresh, kept) = (text(place.path().join(page)), text(docs.join(page)));
         assert!(fresh == kept, "docs/{page} is stale; run `cargo run -- docs`");
     }

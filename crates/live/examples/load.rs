@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use trainyard_live::{Daemon, Executor, Handle, Held, Reporter, Settings, Work};
 use trainyard_sched::control::{Event, How, Outcome};
 use trainyard_sched::decide::Abilities;
-use trainyard_sched::model::{Allocation, Attempt, Cluster, JobId, NodeId, NodeState};
+use trainyard_sched::model::{Allocation, Attempt, Cluster, JobId, NodeId, NodeState, Quotas};
 
 #[path = "../tests/common/place.rs"]
 mod place;
@@ -76,8 +76,8 @@ impl Executor for Gate {
     }
 
     fn stop(&mut self, _: JobId, _: Attempt, _: How) {}
-    fn resize(&mut self, _: JobId, _: Attempt, _: &Allocation) {}
-    fn merge(&mut self, _: JobId, _: Attempt) {}
+    fn resize(&mut self, _: JobId, _: Attempt, _: &Allocation, _: &Quotas) {}
+    fn merge(&mut self, _: JobId, _: Attempt, _: u32, _: &Quotas) {}
     fn node_changed(&mut self, _: &Cluster, _: NodeId, _: NodeState) {}
 }
 

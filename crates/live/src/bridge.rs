@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use trainyard_sched::control::{Action, Backend, Batch, Core, Event, Step};
 use trainyard_sched::decide::Abilities;
-use trainyard_sched::model::{Allocation, Attempt, Cluster, Job, JobId, NodeId, NodeState, Time};
+use trainyard_sched::model::{Allocation, Attempt, Cluster, Job, JobId, NodeId, NodeState, Quotas, Time};
 
 use crate::clock::Clock;
 use crate::daemon::Submission;
@@ -218,7 +218,7 @@ impl Bridge {
     }
 
     /// Starts an attempt, unless it or a later one was started before.
-    fn start(&mut self, job: JobId, attempt: Attempt, allocation: &Allocation) {
+    fn start(&mut self, job: JobId, attempt: Attempt, allocation: &Allocation, quotas: &Quotas) {
         let mut desk = self.desk.borrow_mut();
         let fail = |node| self.reporter.tell(Event::StartFailed { job, attempt, node });
         let down = desk.down(allocation);
@@ -236,6 +236,7 @@ impl Bridge {
             attempt,
             allocation: allocation.clone(),
             iterations: known.saved,
+            quotas: quotas.clone(),
             pending: None,
         };
         drop(desk);
@@ -322,10 +323,10 @@ impl Desk {
                 self.at_work(*job, *attempt).map(|known| known.is_stopping = true).is_some()
             }
             // Of a node that is down the loop will hear, and then order something else.
-            Action::Resize { job, attempt, allocation } => {
+            Action::Resize { job, attempt, allocation, .. } => {
                 self.down(allocation).is_none() && self.at_work(*job, *attempt).is_some()
             }
-            Action::Merge { job, attempt } => self.at_work(*job, *attempt).is_some(),
+            Action::Merge { job, attempt, .. } => self.at_work(*job, *attempt).is_some(),
         }
     }
 }
@@ -358,10 +359,16 @@ impl Backend for Bridge {
             return;
         }
         match action {
-            Action::Start { job, attempt, allocation } => self.start(*job, *attempt, allocation),
+            Action::Start { job, attempt, allocation, quotas } => {
+                self.start(*job, *attempt, allocation, quotas);
+            }
             Action::Stop { job, attempt, how } => self.executor.stop(*job, *attempt, *how),
-            Action::Resize { job, attempt, allocation } => self.executor.resize(*job, *attempt, allocation),
-            Action::Merge { job, attempt } => self.executor.merge(*job, *attempt),
+            Action::Resize { job, attempt, allocation, quotas } => {
+                self.executor.resize(*job, *attempt, allocation, quotas);
+            }
+            Action::Merge { job, attempt, number, quotas } => {
+                self.executor.merge(*job, *attempt, *number, quotas);
+            }
         }
     }
 }

@@ -9,7 +9,7 @@ use std::sync::mpsc::Sender;
 
 use trainyard_sched::control::{Event, How};
 use trainyard_sched::decide::Abilities;
-use trainyard_sched::model::{Allocation, Attempt, Cluster, Job, JobId, NodeId, NodeState};
+use trainyard_sched::model::{Allocation, Attempt, Cluster, Job, JobId, NodeId, NodeState, Quotas};
 
 use crate::bridge::Message;
 use crate::work::Work;
@@ -32,11 +32,12 @@ pub trait Executor: Send {
     /// Stops an attempt.
     fn stop(&mut self, job: JobId, attempt: Attempt, how: How);
 
-    /// Gives a running attempt something else to hold.
-    fn resize(&mut self, job: JobId, attempt: Attempt, allocation: &Allocation);
+    /// Gives a running attempt something else to hold, and says how far each of its copies may go.
+    fn resize(&mut self, job: JobId, attempt: Attempt, allocation: &Allocation, quotas: &Quotas);
 
-    /// Brings the parameters of an attempt's copies together.
-    fn merge(&mut self, job: JobId, attempt: Attempt);
+    /// Brings the parameters of an attempt's copies together, and says how far each may go from then on. A merge of a number
+    /// that was made before is not made again.
+    fn merge(&mut self, job: JobId, attempt: Attempt, number: u32, quotas: &Quotas);
 
     /// A node changed by command of an operator. One that is down has lost what ran there.
     fn node_changed(&mut self, cluster: &Cluster, node: NodeId, state: NodeState);
@@ -58,6 +59,8 @@ pub struct Held {
     pub allocation: Allocation,
     /// From how many iterations it goes on.
     pub iterations: f64,
+    /// How far each of its copies may go, since they were brought together last.
+    pub quotas: Quotas,
     /// What was ordered of it meanwhile and perhaps never carried out; only after a restart.
     pub pending: Option<Pending>,
 }

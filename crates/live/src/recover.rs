@@ -116,6 +116,7 @@ impl Desk {
                 attempt: view.attempt,
                 allocation: view.held.clone(),
                 iterations: known.saved,
+                quotas: core.state().quotas_of(view.id()),
                 pending: match core.state().moves_to(view.id()) {
                     _ if view.phase == Phase::Stopping => Some(Pending::Stop),
                     Some(to) => Some(Pending::Resize(to.clone())),

@@ -99,7 +99,7 @@ fn running(is_declared: bool) -> (Core, Vec<(JobId, trainyard_sched::model::Atte
 }
 
 fn resized(action: &Action) -> Option<Event> {
-    let Action::Resize { job, attempt, allocation } = action else { return None };
+    let Action::Resize { job, attempt, allocation, .. } = action else { return None };
     let (iterations, speed) = (f64::from(REPORTS), 1.0);
     Some(Event::Resized { job: *job, attempt: *attempt, allocation: allocation.clone(), iterations, speed })
 }
@@ -114,7 +114,7 @@ fn reports(attempts: &[(JobId, trainyard_sched::model::Attempt)], of: std::ops::
         };
         let losses = of.clone().map(point).collect();
         let (iterations, speed, saved) = (f64::from(of.end), 1.0, 0.0);
-        Event::Progress { job: *job, attempt: *attempt, iterations, speed, saved, losses }
+        Event::Progress { job: *job, attempt: *attempt, iterations, speed, saved, losses, copies: Vec::new() }
     };
     attempts.iter().map(report).collect()
 }

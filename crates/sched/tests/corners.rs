@@ -6,8 +6,8 @@ use trainyard_sched::control::{Action, Batch, Core, Event, Settings, Step};
 use trainyard_sched::decide::{Abilities, Cadence, Decision, Plan, Policy, Reason, Verdict};
 use trainyard_sched::model::{
     Allocation, Attempt, Cluster, CopyId, Declared, Goals, GpuSet, Job, JobId, MoveCost, NodeId, Parallelism,
-    Placement, Quota, RackId, Resources, Seed, Span, Tenant, TenantId, Tenants, Time, Topology, WORKER_TASK,
-    Wanted, Weight, WorkerRange,
+    Placement, Quota, Quotas, RackId, Resources, Seed, Span, Tenant, TenantId, Tenants, Time, Topology,
+    WORKER_TASK, Wanted, Weight, WorkerRange,
 };
 use trainyard_sched::place::Rule;
 use trainyard_sched::policies::build;
@@ -159,8 +159,8 @@ fn a_job_that_was_forked_while_it_ran_is_merged_before_it_stops() {
     let (allocation, iterations, speed) = (allocation.clone(), 2.0, 2.0);
     tell(&mut core, 3, Event::Resized { job: job_0, attempt, allocation, iterations, speed });
     let step = arrive(&mut core, 4, vec![job(2, 0, 1)]);
-    assert_eq!(step.actions, [Action::Merge { job: job_0, attempt }]);
-    let step = tell(&mut core, 5, Event::Merged { job: job_0, attempt });
+    assert_eq!(step.actions, [Action::Merge { job: job_0, attempt, number: 1, quotas: Quotas::NONE }]);
+    let step = tell(&mut core, 5, Event::Merged { job: job_0, attempt, number: 1 });
     assert!(matches!(step.actions[..], [Action::Stop { .. }]));
 }
 
@@ -177,6 +177,7 @@ fn a_report_that_comes_again_later_takes_nothing_back() {
         speed: 1.0,
         saved: 0.0,
         losses: vec![trainyard_sched::model::LossPoint { iteration: iterations, loss: 1.0, accuracy: None }],
+        copies: Vec::new(),
     };
     tell(&mut core, 10, report(10.0));
     tell(&mut core, 20, report(20.0));
@@ -332,7 +333,19 @@ fn a_job_that_says_only_how_many_iterations_is_left_as_long_as_was_measured() {
     assert_eq!(left(&core, 0), None, "nothing was measured yet");
     tell(&mut core, 0, Event::Started { job: id, attempt, iterations: 0.0, speed: 0.0 });
     let (iterations, speed, saved) = (20.0, 2.0, 20.0);
-    tell(&mut core, 10, Event::Progress { job: id, attempt, iterations, speed, saved, losses: Vec::new() });
+    tell(
+        &mut core,
+        10,
+        Event::Progress {
+            job: id,
+            attempt,
+            iterations,
+            speed,
+            saved,
+            losses: Vec::new(),
+            copies: Vec::new(),
+        },
+    );
     assert_eq!(left(&core, 10), Some(Span::from_secs(40)));
     assert_eq!(left(&core, 20), Some(Span::from_secs(30)));
     // Who is known to be shorter goes first now.
@@ -342,4 +355,88 @@ fn a_job_that_says_only_how_many_iterations_is_left_as_long_as_was_measured() {
     assert!(has_target(&core, 1) && !has_target(&core, 0));
     tell(&mut core, 21, Event::Stopped { job: id, attempt, iterations: 40.0 });
     assert_eq!(left(&core, 25), Some(Span::from_secs(30)), "sixty iterations, as fast as before");
+}
+
+#[test]
+fn a_gang_makes_room_on_its_devices_before_another_comes_to_them_and_has_them_back_after_it_left() {
+    let policy = ByHand(Plan::default(), move |plan: &mut Plan, seen: &Snapshot| {
+        let one = |id: u32| seen.job(JobId(id)).map(|view| Arc::clone(&view.job));
+        let first = one(0).expect("it came first");
+        match one(1) {
+            None if plan.target(JobId(0)).is_none() => assert!(plan.place(&first, Rule::Pack)),
+            None => {
+                let held = plan.evict(JobId(0)).placements()[0];
+                let whole = GpuSet::whole(held.gpus.devices);
+                assert!(plan.give(&first, Allocation::new(vec![Placement { gpus: whole, ..held }])));
+            }
+            Some(second) => {
+                let half = plan.evict(JobId(0)).halved();
+                assert!(plan.give(&first, half.clone()) && plan.give(&second, half.clone()));
+                assert!(!plan.free().has_room_for(&half, &second.shape), "two have it all");
+            }
+        }
+        None
+    });
+    let mut core = core(4, Tenants::default(), Box::new(policy));
+    let check = |core: &Core| core.state().assert_consistent();
+    arrive(&mut core, 0, vec![job(0, 0, 4)]);
+    let started = |job| Event::Started { job: JobId(job), attempt: Attempt(1), iterations: 0.0, speed: 1.0 };
+    tell(&mut core, 0, started(0));
+    let step = arrive(&mut core, 1, vec![job(1, 0, 4)]);
+    let [Action::Resize { job: JobId(0), allocation, .. }] = &step.actions[..] else { panic!("{step:?}") };
+    assert_eq!(allocation.gpu_milli(), 2000, "the other has to wait until there is room");
+    let resized = |allocation: &Allocation| Event::Resized {
+        job: JobId(0),
+        attempt: Attempt(1),
+        allocation: allocation.clone(),
+        iterations: 1.0,
+        speed: 0.5,
+    };
+    let step = tell(&mut core, 1, resized(allocation));
+    assert!(matches!(step.actions[..], [Action::Start { job: JobId(1), .. }]), "{step:?}");
+    check(&core);
+    tell(&mut core, 1, started(1));
+    assert_eq!(core.state().job(JobId(0)).expect("it runs").served.moves, 0, "it did not move");
+    let step = tell(&mut core, 5, Event::Withdrawn { job: JobId(1) });
+    assert!(matches!(step.actions[..], [Action::Stop { job: JobId(1), .. }]), "{step:?}");
+    check(&core);
+    let step = tell(&mut core, 6, Event::Stopped { job: JobId(1), attempt: Attempt(1), iterations: 5.0 });
+    let [Action::Resize { job: JobId(0), allocation, .. }] = &step.actions[..] else { panic!("{step:?}") };
+    assert_eq!(allocation.gpu_milli(), 4000);
+    check(&core);
+    tell(&mut core, 6, resized(allocation));
+    check(&core);
+}
+
+#[test]
+fn a_gang_waits_for_the_whole_of_its_devices_until_the_other_has_left_them() {
+    let mut swap = false;
+    let policy = ByHand(Plan::default(), move |plan: &mut Plan, seen: &Snapshot| {
+        let jobs: Vec<_> = seen.jobs().map(|view| Arc::clone(&view.job)).collect();
+        if !swap {
+            assert!(plan.place(&jobs[0], Rule::Pack));
+            let half = plan.evict(JobId(0)).halved();
+            assert!(jobs.iter().all(|job| plan.give(job, half.clone())));
+        } else {
+            plan.evict(JobId(1));
+            let held = plan.evict(JobId(0)).placements()[0];
+            let whole = GpuSet::whole(held.gpus.devices);
+            assert!(plan.give(&jobs[0], Allocation::new(vec![Placement { gpus: whole, ..held }])));
+            plan.say(JobId(1), Verdict::Wait(Reason::NotYetEvaluated));
+        }
+        swap = true;
+        None
+    });
+    let mut core = core(4, Tenants::default(), Box::new(policy));
+    arrive(&mut core, 0, vec![job(0, 0, 4), job(1, 0, 4)]);
+    for id in 0..2 {
+        tell(
+            &mut core,
+            0,
+            Event::Started { job: JobId(id), attempt: Attempt(1), iterations: 0.0, speed: 1.0 },
+        );
+    }
+    let step = arrive(&mut core, 1, vec![job(2, 0, 4)]);
+    assert!(matches!(step.actions[..], [Action::Stop { job: JobId(1), .. }]), "{step:?}");
+    core.state().assert_consistent();
 }

@@ -366,7 +366,15 @@ fn tell(core: &mut Core, seconds: u64, event: Event) {
 }
 
 fn progress(attempt: u32, iterations: f64, losses: Vec<LossPoint>) -> Event {
-    Event::Progress { job: JobId(0), attempt: Attempt(attempt), iterations, speed: 1.0, saved: 0.0, losses }
+    Event::Progress {
+        job: JobId(0),
+        attempt: Attempt(attempt),
+        iterations,
+        speed: 1.0,
+        saved: 0.0,
+        losses,
+        copies: Vec::new(),
+    }
 }
 
 fn seen(core: &Core) -> (f64, LossHistory) {

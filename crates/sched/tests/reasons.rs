@@ -352,6 +352,32 @@ fn why_is_sound(entry: &'static Entry, history: &History) {
     }
 }
 
+/// Hadar with admission: what it says of reservations and prices is so.
+fn reservations_are_true(seed: u64, kinds: &mut BTreeSet<&'static str>) {
+    let _trying = Trying(format!("hadar with admission with seed {seed}"));
+    let parameters = toml::Table::from_iter([("admission".to_owned(), toml::Value::Boolean(true))]);
+    let policy = policies::build("hadar", &parameters).expect("it takes that");
+    let mut dice = Dice::new(seed);
+    let cluster = common::cluster(&mut dice);
+    let tenants = tenants(&mut dice, &cluster);
+    let course = Course { seed, steps: 40, mishaps: true, abilities: Abilities::ALL };
+    let mut history = History::new(course, cluster.clone(), tenants.clone(), policy);
+    let mut make = |dice: &mut Dice, id, at| common::job(dice, id, at, &cluster, &tenants);
+    for _ in 0..course.steps {
+        let step = history.advance(&mut make);
+        assert!(step.panic.is_none() && step.faults.is_empty(), "{:?} {:?}", step.panic, step.faults);
+        let Some(decision) = &step.decision else { continue };
+        for (id, verdict) in &decision.verdicts {
+            kinds.insert(verdict.reason().kind());
+            match verdict.reason() {
+                Reason::TooDear { worth, price } => assert!(worth <= price, "{id}: {worth} {price}"),
+                Reason::Reserved { starts } => assert!(*starts > history.at, "{id}: {starts}"),
+                _ => {}
+            }
+        }
+    }
+}
+
 #[test]
 fn reasons_are_true_and_every_kind_comes_up() {
     let found = Arc::new(Mutex::new(Found::default()));
@@ -361,7 +387,8 @@ fn reasons_are_true_and_every_kind_comes_up() {
             observe(entry, seed, &found);
         }
     }
-    let found = Arc::into_inner(found).expect("the judges are gone").into_inner().expect("no panic");
+    let mut found = Arc::into_inner(found).expect("the judges are gone").into_inner().expect("no panic");
+    (0..40).for_each(|seed| reservations_are_true(seed, &mut found.kinds));
     let mut by_kind: Vec<&String> = Vec::new();
     for complaint in &found.complaints {
         let head: Vec<&str> = complaint.split(" in decision").collect();

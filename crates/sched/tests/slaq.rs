@@ -54,7 +54,7 @@ impl World {
         self.at = self.at + Span::from_secs(3);
         let reports = std::mem::take(&mut self.reports).into_iter().map(|(job, iterations, losses)| {
             let (attempt, speed, saved) = (self.attempts[&job], 1.0, 0.0);
-            Event::Progress { job, attempt, iterations, speed, saved, losses }
+            Event::Progress { job, attempt, iterations, speed, saved, losses, copies: Vec::new() }
         });
         let events = reports.collect();
         self.step(events)
@@ -77,7 +77,7 @@ impl World {
                 self.attempts.insert(*job, *attempt);
                 Some(Event::Started { job: *job, attempt: *attempt, iterations: iterations(job), speed: 0.0 })
             }
-            Action::Resize { job, attempt, allocation } => Some(Event::Resized {
+            Action::Resize { job, attempt, allocation, .. } => Some(Event::Resized {
                 job: *job,
                 attempt: *attempt,
                 allocation: allocation.clone(),

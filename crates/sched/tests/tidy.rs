@@ -11,7 +11,7 @@ const TEST_FILE_LINES: usize = 700;
 const FUNCTION_LINES: usize = 70;
 
 /// Files that may be longer, with their most lines. The list may only shrink.
-const LONG_FILES: [(&str, usize); 1] = [("sched/src/control/state.rs", 640)];
+const LONG_FILES: [(&str, usize); 1] = [("sched/src/control/state.rs", 600)];
 
 /// Functions that may be longer. The list may only shrink.
 const LONG_FUNCTIONS: [(&str, usize); 1] = [("sim/tests/tiresias_golden.rs::rows", 108)];
@@ -186,7 +186,7 @@ fn every_policy_file_is_in_the_table_and_knows_no_other_family() {
 }
 
 /// Families whose policies are still to come. The list may only shrink.
-const NOT_YET_LISTED: [&str; 1] = ["gavel"];
+const NOT_YET_LISTED: [&str; 0] = [];
 
 #[test]
 fn every_file_says_what_it_is_for() {

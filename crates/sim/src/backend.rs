@@ -3,7 +3,9 @@
 //! Progress between events is analytic: rate times time. It checks its own physics with panics, apart
 //! from what the loop believes: a device given twice or a job started while it still runs ends the run.
 
+mod forking;
 mod inspection;
+mod neighbours;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
@@ -11,11 +13,14 @@ use std::sync::Arc;
 
 use trainyard_sched::control::{Action, Backend, Batch, Event, How};
 use trainyard_sched::decide::Abilities;
-use trainyard_sched::model::{Allocation, Attempt, Cluster, JobId, NodeId, NodeState, Span, Time};
+use trainyard_sched::model::{
+    Allocation, Attempt, Cluster, CopyId, JobId, LossPoint, NodeId, NodeState, Quotas, Span, Time,
+};
 
+use crate::copies::Copies;
 use crate::occupancy::Occupancy;
 pub use crate::options::Options;
-use crate::physics::{Crowd, Physics};
+use crate::physics::Physics;
 use crate::running::{Life, Running};
 use crate::truth::{Overheads, Reporting};
 use crate::workload::Workload;
@@ -51,6 +56,9 @@ enum Coming {
     Loaded(JobId, Attempt),
     Saved(JobId, Attempt),
     Moved(JobId, Attempt),
+    Merged(JobId, Attempt),
+    CopyLoaded(JobId, Attempt, CopyId, u32),
+    Rested(JobId, Attempt, u64),
     Finished(JobId, Attempt, u64),
     Report(JobId, Attempt),
 }
@@ -112,11 +120,13 @@ impl SimBackend {
             Coming::Loaded(id, attempt)
             | Coming::Saved(id, attempt)
             | Coming::Moved(id, attempt)
+            | Coming::Merged(id, attempt)
+            | Coming::CopyLoaded(id, attempt, ..)
             | Coming::Report(id, attempt) => run(id).is_none_or(|run| {
                 // A job that was told to stop neither comes to training nor goes on.
                 run.attempt != attempt || (run.is_stopping && !matches!(what, Coming::Saved(..)))
             }),
-            Coming::Finished(id, attempt, forecast) => {
+            Coming::Finished(id, attempt, forecast) | Coming::Rested(id, attempt, forecast) => {
                 run(id).is_none_or(|run| (run.attempt, run.forecast) != (attempt, forecast))
             }
         }
@@ -148,6 +158,9 @@ impl SimBackend {
                 self.ready.push(Event::Stopped { job: id, attempt, iterations });
             }
             Coming::Moved(id, _) => self.moved(id),
+            Coming::Merged(id, attempt) => self.merged(id, attempt),
+            Coming::CopyLoaded(id, attempt, copy, load) => self.copy_loaded(id, attempt, (copy, load)),
+            Coming::Rested(id, attempt, _) => self.rested(id, attempt),
             Coming::Finished(id, ..) => self.finished(id),
             Coming::Report(id, attempt) => self.report(id, attempt),
         }
@@ -166,7 +179,7 @@ impl SimBackend {
         for id in self.running.iter().copied().filter(there).collect::<Vec<_>>() {
             let attempt = self.run(id).attempt;
             self.advance(id);
-            let kept = self.run(id).saved;
+            let kept = self.run(id).kept_without(node);
             self.release(id);
             self.jobs[id.index()].iterations = kept;
             self.ready.push(Event::Lost { job: id, attempt, iterations: kept, node: Some(node) });
@@ -191,13 +204,17 @@ impl SimBackend {
         self.run(id).begin_training(now, iterations);
         let attempt = self.run(id).attempt;
         let warm_up = self.overheads(id).map(|overheads| overheads.warm_up_of(attempt));
-        if let Some(warm_up) = warm_up {
-            (self.run(id).warm_up, self.run(id).reported) = (warm_up, Some(iterations));
+        if warm_up.is_some() {
+            self.run(id).reported = Some(iterations);
         }
+        self.run(id).warm_up(iterations, warm_up.unwrap_or(0.0));
         let speed = self.retime(id);
         // A real program has shown nothing yet.
         let speed = if warm_up.is_some() { 0.0 } else { speed };
         self.ready.push(Event::Started { job: id, attempt, iterations, speed });
+        if self.run(id).copies.is_some() && warm_up.is_none() {
+            self.tell_progress(id, attempt);
+        }
         self.report_later(id);
         let held = self.run(id).held.clone();
         self.retime_neighbours(id, &held);
@@ -240,8 +257,14 @@ impl SimBackend {
         let told = if truth.overheads.is_some() { Reporting::whole(run.iterations) } else { run.iterations };
         let losses = truth.loss.as_ref().map_or_else(Vec::new, |loss| loss.points(run.reported, told));
         run.reported = Some(told);
-        let (iterations, speed, saved) = (told, run.per_s, run.saved);
-        self.ready.push(Event::Progress { job, attempt, iterations, speed, saved, losses });
+        self.tell(job, attempt, told, losses);
+    }
+
+    fn tell(&mut self, job: JobId, attempt: Attempt, iterations: f64, losses: Vec<LossPoint>) {
+        let run = self.run(job);
+        let (speed, saved) = (run.per_s, run.saved);
+        let copies = run.copies.as_ref().map_or_else(Vec::new, Copies::told);
+        self.ready.push(Event::Progress { job, attempt, iterations, speed, saved, losses, copies });
     }
 
     fn finished(&mut self, id: JobId) {
@@ -273,9 +296,14 @@ impl SimBackend {
         let crowd = self.crowd(id);
         let (job, truth) = &self.workload.jobs[id.index()];
         let run = self.jobs[id.index()].run.as_mut().expect("only a running job is timed");
-        let per_s = self.physics.iterations_per_s(&self.cluster, job, truth, &run.held, crowd);
-        run.per_s = per_s;
+        let speed = |held: &Allocation| self.physics.iterations_per_s(&self.cluster, job, truth, held, crowd);
         run.forecast += 1;
+        if let Some(copies) = &mut run.copies {
+            copies.retime(speed);
+            return self.expect_of_copies(id);
+        }
+        let per_s = speed(&run.held);
+        run.per_s = per_s;
         let (left, attempt, forecast) =
             (truth.iterations - run.iterations + run.warm_up, run.attempt, run.forecast);
         if per_s > 0.0 {
@@ -283,31 +311,6 @@ impl SimBackend {
             self.expect(at, Coming::Finished(id, attempt, forecast));
         }
         per_s
-    }
-
-    fn crowd(&self, id: JobId) -> Crowd {
-        if !self.physics.has_neighbours() {
-            return Crowd { flows: 1, sharers: 0 };
-        }
-        let run = self.jobs[id.index()].run.as_ref().expect("only a running job has neighbours");
-        self.occupancy.crowd(id, &run.held, self.physics.shared_links)
-    }
-
-    /// Times the jobs anew that share a node with one that came or went.
-    fn retime_neighbours(&mut self, of: JobId, held: &Allocation) {
-        if !self.physics.has_neighbours() {
-            return;
-        }
-        for id in self.occupancy.neighbours(held) {
-            let training = self.jobs[id.index()].run.as_ref().is_some_and(Running::is_training);
-            if id != of && training {
-                let speed = self.retime(id);
-                let run = self.run(id);
-                let (attempt, iterations, saved) = (run.attempt, run.iterations, run.saved);
-                let (job, losses) = (id, Vec::new());
-                self.ready.push(Event::Progress { job, attempt, iterations, speed, saved, losses });
-            }
-        }
     }
 
     /// A job leaves its devices; returns its iterations.
@@ -321,7 +324,7 @@ impl SimBackend {
         run.iterations
     }
 
-    fn start(&mut self, id: JobId, attempt: Attempt, allocation: &Allocation) {
+    fn start(&mut self, id: JobId, attempt: Attempt, allocation: &Allocation, quotas: &Quotas) {
         let Some(life) = self.jobs.get_mut(id.index()) else {
             return self.ready.push(Event::StartFailed { job: id, attempt, node: None });
         };
@@ -344,7 +347,8 @@ impl SimBackend {
             None if attempt > Attempt(1) => truth.move_cost.load,
             None => Span::ZERO,
         };
-        self.jobs[id.index()].run = Some(Running::new(attempt, allocation.clone(), self.now, iterations));
+        self.jobs[id.index()].run =
+            Some(Running::new(attempt, allocation.clone(), self.now, iterations, quotas));
         self.running.insert(id);
         if load == Span::ZERO {
             self.loaded(id);
@@ -374,6 +378,8 @@ impl SimBackend {
         let (cost, most) = (truth.move_cost, truth.iterations);
         let still = truth.overheads.as_ref().map(|overheads| overheads.until_stopped);
         let run = self.run(id);
+        // Copies that were just brought together have nothing more to save.
+        let is_saved = run.copies.as_ref().is_some_and(|copies| run.is_training() && copies.are_equal());
         if let Some(still) = still.filter(|_| run.is_training() && run.warm_up == 0.0) {
             run.iterations = (run.iterations + still).min(most);
         }
@@ -381,58 +387,13 @@ impl SimBackend {
         if how == How::Finish {
             self.jobs[id.index()].is_over = true;
         }
-        let save = if how == How::Save || still.is_some() { cost.save } else { Span::ZERO };
+        let saves = (how == How::Save || still.is_some()) && !is_saved;
+        let save = if saves { cost.save } else { Span::ZERO };
         if save == Span::ZERO {
             self.happen(Coming::Saved(id, attempt));
         } else {
             self.expect(self.now + save, Coming::Saved(id, attempt));
         }
-    }
-
-    fn resize(&mut self, id: JobId, attempt: Attempt, allocation: &Allocation) {
-        // Of a node that is down the loop will hear, and then order something else.
-        let trains = self.at_work(id, attempt).is_some_and(Running::is_training);
-        if !trains || self.down(allocation).is_some() {
-            return;
-        }
-        let before = self.run(id).held.clone();
-        let real = self.overheads(id).map(|real| (real.stays(&before, allocation), real.resize));
-        if real.is_some_and(|(stays, _)| !stays) {
-            self.stop(id, attempt, How::Save);
-            return;
-        }
-        self.advance(id);
-        let shape = self.workload.jobs[id.index()].0.shape.clone();
-        self.occupancy.leave(id, &before, &shape);
-        self.occupancy.enter(id, allocation, &shape);
-        let load = match real {
-            Some((_, reported_after)) => {
-                self.run(id).held = allocation.clone();
-                self.retime(id);
-                reported_after
-            }
-            None => {
-                self.run(id).pause(allocation.clone());
-                self.workload.jobs[id.index()].1.move_cost.load
-            }
-        };
-        self.retime_neighbours(id, &before);
-        if load == Span::ZERO {
-            self.moved(id);
-        } else {
-            self.expect(self.now + load, Coming::Moved(id, attempt));
-        }
-    }
-
-    /// A job that was paused for a move goes on in its new place.
-    fn moved(&mut self, id: JobId) {
-        self.advance(id);
-        self.run(id).resume();
-        let speed = self.retime(id);
-        let run = self.run(id);
-        let (attempt, iterations, allocation) = (run.attempt, run.iterations, run.held.clone());
-        self.retime_neighbours(id, &allocation);
-        self.ready.push(Event::Resized { job: id, attempt, allocation, iterations, speed });
     }
 
     /// Whether nothing will ever happen again unless the policy orders something at an alarm.
@@ -485,14 +446,14 @@ impl Backend for SimBackend {
     fn perform(&mut self, action: &Action) {
         self.idle_alarms = 0;
         match action {
-            Action::Start { job, attempt, allocation } => self.start(*job, *attempt, allocation),
-            Action::Stop { job, attempt, how } => self.stop(*job, *attempt, *how),
-            Action::Resize { job, attempt, allocation } => self.resize(*job, *attempt, allocation),
-            Action::Merge { job, attempt } => {
-                if self.at_work(*job, *attempt).is_some() {
-                    self.ready.push(Event::Merged { job: *job, attempt: *attempt });
-                }
+            Action::Start { job, attempt, allocation, quotas } => {
+                self.start(*job, *attempt, allocation, quotas);
             }
+            Action::Stop { job, attempt, how } => self.stop(*job, *attempt, *how),
+            Action::Resize { job, attempt, allocation, quotas } => {
+                self.resize(*job, *attempt, allocation, quotas);
+            }
+            Action::Merge { job, attempt, number, quotas } => self.merge(*job, *attempt, *number, quotas),
         }
     }
 }

@@ -5,6 +5,7 @@
 pub mod backend;
 pub mod capacity;
 pub mod cluster;
+mod copies;
 pub mod curves;
 mod document;
 pub mod faults;

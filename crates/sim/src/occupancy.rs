@@ -40,7 +40,7 @@ impl Occupancy {
         let crosses = held.nodes().len() > 1;
         for p in held.placements() {
             let node = &mut self.nodes[p.node.index()];
-            let demand = shape.demand_of(p.task).expect("a placed task exists").times(u64::from(p.count));
+            let demand = p.takes(shape.demand_of(p.task).expect("a placed task exists"));
             assert!(demand.fits_in(&node.free), "{} gives {id} more than it has", p.node);
             node.free -= demand;
             for i in (0..node.devices.len()).filter(|i| p.gpus.devices >> i & 1 == 1) {
@@ -60,7 +60,7 @@ impl Occupancy {
     pub(crate) fn leave(&mut self, id: JobId, held: &Allocation, shape: &Parallelism) {
         for p in held.placements() {
             let node = &mut self.nodes[p.node.index()];
-            let demand = shape.demand_of(p.task).expect("a placed task exists").times(u64::from(p.count));
+            let demand = p.takes(shape.demand_of(p.task).expect("a placed task exists"));
             node.free += demand;
             for i in (0..node.devices.len()).filter(|i| p.gpus.devices >> i & 1 == 1) {
                 node.devices[i] -= p.gpus.share_milli;
@@ -76,9 +76,20 @@ impl Occupancy {
         held.placements().iter().flat_map(|p| self.nodes[p.node.index()].jobs.iter().copied()).collect()
     }
 
+    /// The other jobs on the devices of a job that are given away in parts.
+    pub(crate) fn sharers(&self, id: JobId, held: &Allocation) -> BTreeSet<JobId> {
+        let mut others = BTreeSet::new();
+        for p in held.placements() {
+            let node = &self.nodes[p.node.index()];
+            let touched = (0..node.devices.len()).filter(|i| p.gpus.devices >> i & 1 == 1);
+            others.extend(touched.flat_map(|i| node.sharers[i].iter().copied()).filter(|other| *other != id));
+        }
+        others
+    }
+
     /// Who else is on the devices and links of a job.
     pub(crate) fn crowd(&self, id: JobId, held: &Allocation, shared_links: bool) -> Crowd {
-        let mut crowd = Crowd { flows: 1, sharers: 0 };
+        let mut crowd = Crowd { flows: 1, ..Crowd::default() };
         for p in held.placements() {
             let node = &self.nodes[p.node.index()];
             if shared_links && node.crossing.contains(&id) {

@@ -1,6 +1,8 @@
 //! The true life of one job: how far it is, and what is saved.
 
-use trainyard_sched::model::{Allocation, Attempt, Span, Time};
+use trainyard_sched::model::{Allocation, Attempt, Quotas, Span, Time};
+
+use crate::copies::Copies;
 
 /// One job, from its arrival to its end.
 #[derive(Clone, Debug, Default)]
@@ -34,12 +36,21 @@ pub(crate) struct Running {
     pub(crate) reported: Option<f64>,
     /// Counts the forecasts of its end, so that older ones are void.
     pub(crate) forecast: u64,
+    /// Its copies, if it has several; how far it is is what they did.
+    pub(crate) copies: Option<Copies>,
 }
 
 impl Running {
-    pub(crate) fn new(attempt: Attempt, held: Allocation, now: Time, iterations: f64) -> Self {
+    pub(crate) fn new(
+        attempt: Attempt,
+        held: Allocation,
+        now: Time,
+        iterations: f64,
+        quotas: &Quotas,
+    ) -> Self {
         Self {
             attempt,
+            copies: Copies::of(&held, quotas, iterations),
             held,
             iterations,
             per_s: 0.0,
@@ -69,6 +80,15 @@ impl Running {
     /// Carries the iterations on to `now`, with the checkpoints on the way.
     pub(crate) fn advance(&mut self, now: Time, checkpoint_every: Option<Span>) {
         let passed = now.since(self.as_of).as_secs_f64();
+        let is_training = self.is_training();
+        if let Some(copies) = &mut self.copies {
+            if is_training {
+                copies.advance(passed);
+                self.iterations = copies.iterations();
+            }
+            self.as_of = now;
+            return;
+        }
         if let (Some(every), Some(began)) = (checkpoint_every, self.began) {
             let every = every.0.max(1);
             let last = began + Span(now.since(began).0 / every * every);
@@ -94,8 +114,12 @@ impl Running {
     }
 
     /// Training may go on.
-    pub(crate) const fn resume(&mut self) {
-        self.is_paused = false;
+    pub(crate) fn resume(&mut self) {
+        if std::mem::take(&mut self.is_paused)
+            && let Some(copies) = &mut self.copies
+        {
+            copies.all_loaded();
+        }
     }
 
     /// Training ends here; what is not saved may be lost with it.
@@ -105,6 +129,7 @@ impl Running {
         }
         self.saved = self.iterations;
         self.per_s = 0.0;
+        self.copies = None;
         self.is_stopping = true;
         self.forecast += 1;
     }
@@ -116,7 +141,7 @@ mod tests {
 
     #[test]
     fn checkpoints_are_taken_on_the_way() {
-        let mut run = Running::new(Attempt(1), Allocation::NONE, Time::from_secs(100), 7.0);
+        let mut run = Running::new(Attempt(1), Allocation::NONE, Time::from_secs(100), 7.0, &Quotas::NONE);
         run.begin_training(Time::from_secs(100), 7.0);
         run.per_s = 2.0;
         run.advance(Time::from_secs(125), Some(Span::from_secs(10)));
@@ -129,7 +154,7 @@ mod tests {
 
     #[test]
     fn without_checkpoints_only_the_start_is_safe() {
-        let mut run = Running::new(Attempt(1), Allocation::NONE, Time::ZERO, 3.0);
+        let mut run = Running::new(Attempt(1), Allocation::NONE, Time::ZERO, 3.0, &Quotas::NONE);
         run.begin_training(Time::ZERO, 3.0);
         run.per_s = 1.0;
         run.advance(Time::from_secs(50), None);

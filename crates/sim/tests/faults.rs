@@ -220,7 +220,7 @@ impl Backend for Chaos {
             Action::Stop { job, attempt, .. } => drop(self.stops.insert(*job, (*attempt, now))),
             Action::Start { .. } | Action::Merge { .. } => {}
         }
-        if let Action::Start { job, attempt, allocation } = action {
+        if let Action::Start { job, attempt, allocation, .. } = action {
             self.attempts.insert(*job, *attempt);
             if self.dice.chance(self.swarm.failed_start) {
                 self.faults += 1;
@@ -267,6 +267,7 @@ fn workload(dice: &mut Dice, cluster: &Cluster, tenants: &Tenants, rule: Rule) -
             load: Span::from_secs(dice.pick(&[0, 0, 10, 90])),
             checkpoint_every: dice.chance(50).then_some(Span::from_secs(100)),
             loses_when_stopped: dice.chance(20),
+            ..MoveCost::default()
         };
         job.move_cost = truth.move_cost;
         if dice.chance(70) {

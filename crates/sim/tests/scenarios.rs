@@ -3,6 +3,7 @@
 //! The expected text stands in the last fenced block of a file. `UPDATE_SCENARIOS=1` writes it anew; the
 //! change is then read as a diff. What must hold by hand computation is said in the prose.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,14 +13,14 @@ use trainyard_sched::control::{Backend, Log, Nothing};
 use trainyard_sched::metrics::Metrics;
 use trainyard_sched::model::{
     Cluster, Declared, GPU, Goals, GpuTypeSet, Job, JobId, MoveCost, NodeId, NodeState, Parallelism,
-    PriorityClass, Quota, RackId, Resources, Seed, Span, Tenant, Tenants, Time, Topology, Wanted, Weight,
-    WorkerRange,
+    PriorityClass, Quota, RackId, Rates, Resources, Seed, Span, Tenant, Tenants, Time, Topology, Wanted,
+    Weight, WorkerRange,
 };
 use trainyard_sched::policies;
 use trainyard_sim::backend::Options;
-use trainyard_sim::physics::Physics;
+use trainyard_sim::physics::{Physics, ThroughputTable};
 use trainyard_sim::simulate::{Setup, prepare};
-use trainyard_sim::truth::Truth;
+use trainyard_sim::truth::{Speed, Truth};
 use trainyard_sim::workload::Workload;
 
 #[derive(Deserialize)]
@@ -92,6 +93,9 @@ struct JobLine {
     memory: u64,
     #[serde(default)]
     gpu_types: Vec<String>,
+    /// Whether its workers may be on several GPU types.
+    #[serde(default)]
+    mixed: bool,
     #[serde(default)]
     same_node: bool,
     #[serde(default)]
@@ -102,10 +106,21 @@ struct JobLine {
     save: u64,
     #[serde(default)]
     load: u64,
+    /// How long its copies take to be brought together.
+    #[serde(default)]
+    merge: u64,
+    /// Into how many copies it may be forked.
+    #[serde(default = "unforked")]
+    copies: u16,
     #[serde(default = "yes")]
     movable: bool,
     /// What it declares, if not the truth; 0 means nothing.
     declared: Option<u64>,
+    /// Iterations a second by GPU type; its duration is then that on the fastest.
+    #[serde(default)]
+    rates: BTreeMap<String, f64>,
+    #[serde(default = "one_weight")]
+    weight: f64,
 }
 
 #[derive(Deserialize)]
@@ -129,6 +144,10 @@ const fn one() -> u32 {
 
 const fn one_weight() -> f64 {
     1.0
+}
+
+const fn unforked() -> u16 {
+    1
 }
 
 const fn yes() -> bool {
@@ -202,6 +221,7 @@ impl JobLine {
         truth.move_cost = MoveCost {
             save: Span::from_secs(self.save),
             load: Span::from_secs(self.load),
+            merge: Span::from_secs(self.merge),
             ..MoveCost::default()
         };
         let declared = match self.declared {
@@ -213,6 +233,11 @@ impl JobLine {
                 ..Declared::default()
             },
         };
+        let declared = self.profiled(cluster, &mut truth).map_or(declared, |rates| Declared {
+            iterations: Some(truth.iterations),
+            rates: rates.shared(),
+            ..Declared::default()
+        });
         let types: Vec<_> = self
             .gpu_types
             .iter()
@@ -231,13 +256,37 @@ impl JobLine {
             wanted: Wanted {
                 gpu_types: if types.is_empty() { GpuTypeSet::ALL } else { GpuTypeSet::of(&types) },
                 topology: if self.same_node { Topology::SameNode } else { Topology::Anywhere },
-                ..Wanted::default()
+                mixed_gpu_types: self.mixed,
             },
-            goals: Goals { class: PriorityClass(self.class), movable: self.movable, ..Goals::default() },
+            goals: Goals {
+                class: PriorityClass(self.class),
+                movable: self.movable,
+                weight: self.weight,
+                copies: self.copies,
+                ..Goals::default()
+            },
             declared,
             move_cost: truth.move_cost,
         };
         (Arc::new(job), truth)
+    }
+}
+
+impl JobLine {
+    /// Lets it go as fast as is said by GPU type, if anything is; returns what is known of that.
+    fn profiled(&self, cluster: &Cluster, truth: &mut Truth) -> Option<Rates> {
+        let fastest = self.rates.values().copied().reduce(f64::max)?;
+        let mut table = ThroughputTable::default();
+        let row = table.intern(&self.name);
+        let workers = self.workers.unwrap_or(self.gpus.max(1));
+        for (gpu_type, per_s) in &self.rates {
+            table.insert(row, gpu_type, workers, false, *per_s);
+        }
+        let gpu_types: Vec<Arc<str>> = cluster.gpu_types.iter().map(|known| known.name.clone()).collect();
+        let rates = table.rates(row, &gpu_types, None, |_| None);
+        truth.iterations = self.duration as f64 * fastest;
+        truth.speed = Speed::Table { table: Arc::new(table), row };
+        Some(rates)
     }
 }
 

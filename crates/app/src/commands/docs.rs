@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Arg, Args, Command, CommandFactory as _};
 use trainyard_sched::decide::{Parameter, Reason};
 use trainyard_sched::policies::ALL;
+use trainyard_sim::generate::PRESETS;
 use trainyard_sim::trace::FORMATS;
 
 use super::{Arguments, Ending};
@@ -27,6 +28,7 @@ pub(super) fn perform(given: &DocsArguments) -> Result<Ending, Failure> {
     write_text(&given.folder.join("policies.md"), &policies())?;
     write_text(&given.folder.join("reasons.md"), &reasons())?;
     write_text(&given.folder.join("traces.md"), &traces())?;
+    write_text(&given.folder.join("presets.md"), &presets())?;
     write_text(&given.folder.join("api.md"), &api())?;
     write_text(&given.folder.join("commands.md"), &commands())?;
     Ok(Ending::Done)
@@ -85,6 +87,52 @@ fn traces() -> String {
         for column in format.columns {
             let _ = writeln!(text, "| `{}` | {} |", column.name, column.meaning.replace('|', "\\|"));
         }
+    }
+    text
+}
+
+fn presets() -> String {
+    let mut text = format!(
+        "# Presets\n\n{NOTICE}\n`--generate PRESET` draws jobs like one of these, from the seed. Where no cluster is given, it is \
+         the preset's own.\n\n| preset | what it is | jobs | cluster |\n| --- | --- | --- | --- |\n"
+    );
+    for preset in PRESETS {
+        let cluster = preset.cluster.map_or_else(String::new, |words| format!("`{words}`"));
+        let _ = writeln!(text, "| `{}` | {} | {} | {cluster} |", preset.name, preset.title, preset.jobs);
+    }
+    text.push_str("\nWhere their figures come from:\n\n");
+    let mut sources: Vec<(&str, Vec<String>)> = Vec::new();
+    for preset in PRESETS {
+        let name = format!("`{}`", preset.name);
+        match sources.iter_mut().find(|(source, _)| *source == preset.source) {
+            Some((_, names)) => names.push(name),
+            None => sources.push((preset.source, vec![name])),
+        }
+    }
+    for (source, names) in sources {
+        let _ = writeln!(text, "- {}: {source}.", names.join(", "));
+    }
+    text.push_str(
+        "\n## Options\n\nOptions are given as `name{key = value, ...}`; what is not given has its default. Bounds are \
+         included. Presets that are not listed here have none.\n\n\
+         | preset | option | meaning | unit | values | default |\n| --- | --- | --- | --- | --- | --- |\n",
+    );
+    let mut rows: Vec<(String, Vec<String>)> = Vec::new();
+    for preset in PRESETS {
+        let Some(profiled) = preset.profiled else { continue };
+        let defaults = profiled.defaults();
+        for Parameter { name, meaning, unit, values } in profiled.parameters() {
+            let default = short_value(&defaults[*name]);
+            let row = format!("| `{name}` | {meaning} | {unit} | {values} | `{default}` |");
+            let name = format!("`{}`", preset.name);
+            match rows.iter_mut().find(|(known, _)| *known == row) {
+                Some((_, names)) => names.push(name),
+                None => rows.push((row, vec![name])),
+            }
+        }
+    }
+    for (row, names) in rows {
+        let _ = writeln!(text, "| {} {row}", names.join(", "));
     }
     text
 }

@@ -15,6 +15,7 @@ mod run;
 mod serve;
 mod shell;
 mod sweep;
+mod throughput;
 mod trace;
 mod train_job;
 mod whatif;
@@ -31,6 +32,7 @@ pub(crate) use client::ClientError;
 pub(crate) use cluster::{CapacityInspection, ClusterInspection};
 pub(crate) use inspection::{Counts, Inspection};
 pub(crate) use replay::ReplayError;
+pub(crate) use throughput::{Estimates, Shown};
 pub(crate) use why::WhyError;
 
 const EXIT_CODES: &str = "Exit codes:
@@ -91,6 +93,9 @@ enum Command {
     /// Make traces, bring them into the native format, or look at them.
     #[command(subcommand)]
     Trace(trace::TraceCommand),
+    /// Fill in speeds that nobody measured.
+    #[command(subcommand)]
+    Throughput(throughput::ThroughputCommand),
     /// Look at clusters and at capacity that changes.
     #[command(subcommand)]
     Cluster(cluster::ClusterCommand),
@@ -187,6 +192,7 @@ pub(crate) fn perform(arguments: Arguments) -> Result<Ending, Failure> {
         Some(Command::Reproduce(given)) => reproduce::perform(&given, output),
         Some(Command::Policies(given)) => policies::perform(&given, output),
         Some(Command::Trace(command)) => trace::perform(&command, output),
+        Some(Command::Throughput(command)) => throughput::perform(&command, output),
         Some(Command::Cluster(command)) => cluster::perform(&command, output),
         Some(Command::Replay(given)) => replay::perform(&given, output),
         Some(Command::Why(given)) => why::perform(&given, output),
@@ -214,7 +220,11 @@ pub(crate) fn perform(arguments: Arguments) -> Result<Ending, Failure> {
 
 /// Prints a result in the form that was asked for.
 fn print<T: Serialize>(output: Output, result: &T, table: impl FnOnce(&T) -> String) -> Result<(), Failure> {
-    let text = in_form(output, result, table)?;
+    print_text(&in_form(output, result, table)?)
+}
+
+/// Prints a text as a command's data.
+fn print_text(text: &str) -> Result<(), Failure> {
     let mut stdout = std::io::stdout().lock();
     let written = writeln!(stdout, "{}", text.trim_end()).and_then(|()| stdout.flush());
     written.map_err(Failure::Output)

@@ -22,6 +22,9 @@ pub(super) struct ReproduceArguments {
     /// Fewer and smaller workloads, so that a minute is enough; intervals are wider.
     #[arg(long)]
     quick: bool,
+    /// Experiments of hours as well.
+    #[arg(long, conflicts_with = "quick")]
+    nightly: bool,
     /// How many workloads are drawn [default: as many as the checks ask for].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     seeds: Option<u32>,
@@ -51,7 +54,7 @@ pub(super) fn perform(given: &ReproduceArguments, output: Output) -> Result<Endi
     };
     let paper = find(name)?;
     let seeds = given.seeds.map(|seeds| seeds as usize);
-    let effort = Effort { seed: Seed(given.seed), seeds, quick: given.quick };
+    let effort = Effort { seed: Seed(given.seed), seeds, quick: given.quick, nightly: given.nightly };
     make_folder(&given.out)?;
     let bar = progress_bar();
     bar.set_length(0);

@@ -8,12 +8,13 @@ use clap::{Args, Subcommand};
 use trainyard_sched::model::{MoveCost, Seed, Tenants};
 use trainyard_sim::cluster;
 use trainyard_sim::generate::{Load, Parameters, generate};
+use trainyard_sim::physics::load_throughputs;
 use trainyard_sim::trace::{Declaring, Options, write_csv};
 use trainyard_sim::workload::Workload;
 
 use super::inspection::Inspection;
 use super::{Ending, Output, in_form, print, say};
-use crate::config::{PIPE, TraceArguments, seed};
+use crate::config::{PIPE, PresetChoice, TraceArguments, seed};
 use crate::failure::Failure;
 use crate::render::inspection_text;
 
@@ -31,9 +32,9 @@ pub(super) enum TraceCommand {
 /// What `trace generate` is told.
 #[derive(Args, Debug)]
 pub(super) struct GenerateArguments {
-    /// The preset.
-    #[arg(long, value_name = "NAME", default_value = "day")]
-    preset: String,
+    /// The preset, such as gavel or gavel{multi_gpu = true}.
+    #[arg(long, value_name = "PRESET", default_value = "day")]
+    preset: PresetChoice,
     /// How many jobs [default: as the preset].
     #[arg(long, value_name = "N")]
     jobs: Option<u32>,
@@ -46,6 +47,9 @@ pub(super) struct GenerateArguments {
     /// The cluster that --load refers to.
     #[arg(long, value_name = "WORDS|FILE")]
     cluster: Option<String>,
+    /// How fast profiled jobs go: gavel, gavel-physical, or a file [default: gavel].
+    #[arg(long, value_name = "NAME|FILE")]
+    throughputs: Option<String>,
     /// The seed.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = seed)]
     seed: u64,
@@ -89,8 +93,10 @@ pub(super) fn perform(command: &TraceCommand, output: Output) -> Result<Ending, 
 fn make(given: &GenerateArguments, output: Output) -> Result<Ending, Failure> {
     let cluster = given.cluster.as_deref().map(cluster::load).transpose()?;
     let gpus = cluster.map_or(0, |file| file.cluster.gpu_count());
+    let PresetChoice { name: preset, options } = given.preset.clone();
     let parameters = Parameters {
-        preset: given.preset.clone(),
+        preset,
+        options,
         seed: Seed(given.seed),
         jobs: given.jobs,
         days: given.days,
@@ -98,6 +104,7 @@ fn make(given: &GenerateArguments, output: Output) -> Result<Ending, Failure> {
         tenants: Tenants::default(),
         declared: Declaring::Exact,
         move_cost: MoveCost::default(),
+        throughputs: given.throughputs.as_deref().map(load_throughputs).transpose()?,
         ..Parameters::default()
     };
     let workload = generate(&parameters)?;

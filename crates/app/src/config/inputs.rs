@@ -18,7 +18,7 @@ use trainyard_sim::workload::{ImportReport, Workload};
 use super::run_file::{CapacityPart, ClusterPart, JobsPart, MovingPart, WorldPart};
 use super::trace_arguments::{PIPE, ReadingPart, TraceArguments};
 use super::words::{LoadWord, declaring, interval, seconds, seed, server_speeds, span, span_word};
-use super::{ArgumentError, FaultsWord, MachineChange, Stock};
+use super::{ArgumentError, FaultsWord, MachineChange, PresetChoice, Stock};
 use crate::failure::Failure;
 
 /// The preset that is generated when nobody says what to run.
@@ -30,9 +30,9 @@ pub(crate) struct InputArguments {
     /// Read jobs from this file (the native format or a known public one, also packed); - is standard input.
     #[arg(long, value_name = "FILE", conflicts_with = "generate", help_heading = "Jobs")]
     pub(crate) trace: Option<PathBuf>,
-    /// Generate jobs like this preset [default: day, if there is no --trace].
+    /// Generate jobs like this preset, such as gavel or gavel{multi_gpu = true} [default: day, if there is no --trace].
     #[arg(long, value_name = "PRESET", help_heading = "Jobs")]
-    pub(crate) generate: Option<String>,
+    pub(crate) generate: Option<PresetChoice>,
     /// At most so many jobs of the trace, or exactly so many generated ones.
     #[arg(long, value_name = "N", help_heading = "Jobs")]
     pub(crate) jobs: Option<u32>,
@@ -296,7 +296,7 @@ fn cluster_words(given: &InputArguments, capacity: Option<&Capacity>) -> Result<
     if given.trace.is_some() {
         return Err(ArgumentError::NoCluster.into());
     }
-    let name = given.generate.as_deref().unwrap_or(USUAL_PRESET);
+    let name = given.generate.as_ref().map_or(USUAL_PRESET, |choice| &choice.name);
     let preset = PRESETS.iter().find(|preset| preset.name == name).ok_or_else(|| {
         let known: Vec<&str> = PRESETS.iter().map(|preset| preset.name).collect();
         GenerateError::NoSuchPreset { name: name.to_owned(), hint: format!("known are {}", known.join(", ")) }
@@ -306,7 +306,7 @@ fn cluster_words(given: &InputArguments, capacity: Option<&Capacity>) -> Result<
 
 /// How often jobs report: as given, else as often as the preset's jobs do.
 fn report_every(given: &InputArguments) -> Option<Span> {
-    let name = given.generate.as_deref().filter(|_| given.trace.is_none());
+    let name = given.generate.as_ref().filter(|_| given.trace.is_none()).map(|choice| choice.name.as_str());
     let preset = PRESETS.iter().find(|preset| Some(preset.name) == name);
     given.report_every.or_else(|| preset.and_then(|preset| preset.report_every_s).map(Span::from_secs_f64))
 }
@@ -331,13 +331,13 @@ impl Jobs<'_> {
         let factor = given_factor * self.variation.load_factor.unwrap_or(1.0);
         match &self.given.trace {
             Some(path) => self.trace(path, cluster, tenants, factor),
-            None => self.generated(tenants, factor),
+            None => self.generated(cluster, tenants, factor),
         }
     }
 
-    fn generated(&self, tenants: Tenants, factor: f64) -> Result<Workload, Failure> {
+    fn generated(&self, cluster: &Cluster, tenants: Tenants, factor: f64) -> Result<Workload, Failure> {
         // What needs --trace goes unnoticed beside --generate, which excludes it.
-        let unread = self.given.reading.part();
+        let unread = self.given.reading.part_of_traces();
         if unread != ReadingPart::default() {
             let given = toml::to_string(&unread).unwrap_or_default().trim().replace('\n', ", ");
             return Err(ArgumentError::NothingToRead { given }.into());
@@ -350,8 +350,10 @@ impl Jobs<'_> {
             Some(LoadWord::Fraction(fraction)) => Some(Load { fraction, gpus: self.gpus }),
             _ => None,
         };
+        let PresetChoice { name: preset, options } =
+            self.given.generate.clone().unwrap_or_else(|| PresetChoice::plain(USUAL_PRESET));
         let parameters = Parameters {
-            preset: self.given.generate.as_deref().unwrap_or(USUAL_PRESET).to_owned(),
+            preset,
             seed: self.seed,
             jobs: self.given.jobs,
             days: None,
@@ -360,6 +362,9 @@ impl Jobs<'_> {
             declared: self.given.declared,
             move_cost: self.move_cost,
             server_speeds: self.given.server_speeds.clone(),
+            options,
+            gpu_types: gpu_types(cluster),
+            throughputs: self.given.reading.throughputs()?,
         };
         let parameters = if factor == 1.0 { parameters } else { parameters.times(factor)? };
         Ok(generate(&parameters)?)
@@ -383,7 +388,7 @@ impl Jobs<'_> {
             from: Time::ZERO + given.from.unwrap_or_default(),
             until: given.until.map(|until| Time::ZERO + until),
             jobs: given.jobs.map(|jobs| jobs as usize),
-            gpu_types: cluster.gpu_types.iter().map(|gpu_type| Arc::clone(&gpu_type.name)).collect(),
+            gpu_types: gpu_types(cluster),
             tenants,
             ..trace::Options::default()
         };
@@ -398,6 +403,11 @@ impl Jobs<'_> {
         }
         Ok(resample::superpose(drawn.as_ref().unwrap_or(&shared), factor, self.seed))
     }
+}
+
+/// The names of a cluster's GPU types in the order of their ids.
+fn gpu_types(cluster: &Cluster) -> Vec<Arc<str>> {
+    cluster.gpu_types.iter().map(|gpu_type| Arc::clone(&gpu_type.name)).collect()
 }
 
 fn jobs_part(given: &InputArguments, workload: &Workload) -> JobsPart {

@@ -1,5 +1,5 @@
 //! A policy as it is named on the command line: `name`, or `name{key = value, ...}`. The only place that
-//! reads this form.
+//! reads this form, which presets have too.
 
 use trainyard_sched::decide::{Entry, ParameterError, Policy};
 use trainyard_sched::policies;
@@ -68,20 +68,26 @@ impl PolicyChoice {
 pub(crate) fn parse_policy(text: &str) -> Result<PolicyChoice, Failure> {
     let wrong =
         |problem: &str| ArgumentError::PolicyText { value: text.to_owned(), problem: problem.to_owned() };
+    let (name, given) = named(text).map_err(|problem| wrong(&problem))?;
+    Ok(PolicyChoice::new(name, given)?)
+}
+
+/// A name, and what stands in braces behind it.
+pub(super) fn named(text: &str) -> Result<(&str, toml::Table), String> {
     let text = text.trim();
     let Some((name, rest)) = text.split_once('{') else {
         if text.is_empty() {
-            return Err(wrong("there is no name").into());
+            return Err("there is no name".to_owned());
         }
-        return Ok(PolicyChoice::new(text, toml::Table::new())?);
+        return Ok((text, toml::Table::new()));
     };
-    let inner =
-        rest.strip_suffix('}').ok_or_else(|| wrong("there must be a `}` at the end and nothing after it"))?;
+    let inner = rest.strip_suffix('}').ok_or("there must be a `}` at the end and nothing after it")?;
     let document = format!("given = {{{inner}}}");
-    let mut table: toml::Table = document.parse().map_err(|error: toml::de::Error| wrong(error.message()))?;
+    let mut table: toml::Table =
+        document.parse().map_err(|error: toml::de::Error| error.message().to_owned())?;
     match (table.remove("given"), table.is_empty()) {
-        (Some(toml::Value::Table(given)), true) => Ok(PolicyChoice::new(name.trim(), given)?),
-        _ => Err(wrong("the parameters are not one table").into()),
+        (Some(toml::Value::Table(given)), true) => Ok((name.trim(), given)),
+        _ => Err("the parameters are not one table".to_owned()),
     }
 }
 

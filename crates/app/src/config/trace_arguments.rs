@@ -8,6 +8,7 @@ use std::sync::Arc;
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 use trainyard_sim::curves::{self, LogNames};
+use trainyard_sim::physics::{ThroughputTable, load_throughputs};
 use trainyard_sim::trace::{self, OnDuplicate, Options, Preset, Repairs};
 use trainyard_sim::workload::Workload;
 
@@ -53,6 +54,10 @@ pub(crate) struct TraceArguments {
     /// Recorded losses that jobs of the trace name in their column `loss`; docs/curves.md describes the file.
     #[arg(long, value_name = "FILE", requires = "trace", help_heading = "Reading")]
     pub(crate) curves: Option<PathBuf>,
+    /// How fast profiled jobs go, of Gavel's traces and generated ones: gavel, gavel-physical, or a file (our CSV, or
+    /// Gavel's JSON; docs/throughputs.md describes it) [default: gavel].
+    #[arg(long, value_name = "NAME|FILE", help_heading = "Jobs")]
+    pub(crate) throughputs: Option<String>,
     /// End with exit code 3 if rows of the trace were left out or repaired.
     #[arg(long, help_heading = "Reading")]
     pub(crate) strict: bool,
@@ -133,6 +138,9 @@ pub(crate) struct ReadingPart {
     /// The recorded losses that jobs name.
     #[serde(skip_serializing_if = "Option::is_none")]
     curves: Option<String>,
+    /// The table of throughputs, where it was not Gavel's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    throughputs: Option<String>,
     /// Types that were taken for others.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     map: BTreeMap<String, String>,
@@ -145,6 +153,7 @@ impl TraceArguments {
             self.curves.as_deref().map(|path| curves::read(path, &LogNames::default())).transpose()?;
         Ok(Options {
             curves: curves.map(Arc::new),
+            throughputs: self.throughputs()?,
             format: self.format.clone(),
             member: self.member.clone(),
             repairs: Repairs { clamp: self.repair.contains(&Repair::Clamp) },
@@ -181,8 +190,19 @@ impl TraceArguments {
             count_censored: self.count_censored,
             preset: self.study.as_ref().map(word),
             curves: self.curves.as_deref().map(|path| path.display().to_string()),
+            throughputs: self.throughputs.clone(),
             map: self.renamings(),
         }
+    }
+
+    /// The arguments that mean nothing without a trace, as they are written down.
+    pub(crate) fn part_of_traces(&self) -> ReadingPart {
+        ReadingPart { throughputs: None, ..self.part() }
+    }
+
+    /// The table of throughputs, if one was named.
+    pub(crate) fn throughputs(&self) -> Result<Option<Arc<ThroughputTable>>, Failure> {
+        Ok(self.throughputs.as_deref().map(load_throughputs).transpose()?)
     }
 
     fn renamings(&self) -> BTreeMap<String, String> {

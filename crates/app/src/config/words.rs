@@ -186,6 +186,14 @@ pub(crate) enum ArgumentError {
         /// What is wrong.
         problem: String,
     },
+    /// A preset that is not written as one.
+    #[error("`{value}` names no preset: {problem}; write name or name{{key = value, ...}}")]
+    PresetText {
+        /// What was given.
+        value: String,
+        /// What is wrong.
+        problem: String,
+    },
     /// Nothing to compare.
     #[error("--policies is empty; name at least one, such as --policies fifo,srtf")]
     NoPolicies,

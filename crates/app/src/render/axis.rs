@@ -200,6 +200,14 @@ impl Axis {
         }
     }
 
+    /// A value as it is told beside a chart, finer than beside the axis.
+    pub(crate) fn value(&self, value: f64) -> String {
+        match self.measure {
+            Measure::Part => format!("{:.1} %", value * 100.0),
+            _ => self.words(value),
+        }
+    }
+
     /// The axis for the read-outs of the page's script: scale, ends and measure.
     pub(crate) fn for_script(&self) -> String {
         let scale = match self.scale {

@@ -14,6 +14,7 @@ mod svg;
 mod sweep;
 mod sweep_page;
 mod table;
+mod throughput;
 mod whatif;
 mod whatif_page;
 mod whatif_sentences;
@@ -28,6 +29,7 @@ pub(crate) use fidelity::{
 };
 pub(crate) use inspection::inspection_text;
 pub(crate) use report::report_page;
+pub(crate) use throughput::{throughput_page, throughput_text};
 pub(crate) use reproduction::{reproduction_page, reproduction_text};
 pub(crate) use sentence::in_short;
 pub(crate) use sweep::sweep_text;

@@ -3,9 +3,11 @@
 use maud::{Markup, html};
 
 use super::axis::Axis;
-use super::report::{Cell, Column, Curve, Figure, Numbers, Page, Row as TableRow, legend, lines};
+use super::report::{
+    Cell, Column, Curve, Figure, Numbers, Page, Row as TableRow, Stretch, bands, bars, legend, lines,
+};
 use super::table::{Align, plain_table};
-use crate::reproduce::{Findings, Paper, Plot, Row, Scale};
+use crate::reproduce::{Bands, Bars, Findings, Paper, Plot, Row, Scale};
 
 const HEADERS: [(&str, Align); 8] = [
     ("check", Align::Left),
@@ -66,7 +68,11 @@ pub(crate) fn reproduction_page(paper: &Paper, found: &Findings) -> String {
         );
     }
     if !found.plots.is_empty() {
-        let drawn = html! { @for plot in &found.plots { (draw(plot)) } };
+        let drawn = html! {
+            @for plot in &found.plots { (draw(plot)) }
+            @for bars in &found.bars { (draw_bars(bars)) }
+            @for bands in &found.bands { (draw_bands(bands)) }
+        };
         page = page.with("plots", "Plots", drawn);
     }
     page.note(format!(
@@ -100,6 +106,7 @@ fn draw(plot: &Plot) -> Markup {
         Scale::Factors => Axis::lengths(least_x, most, title),
         Scale::Part => Axis::parts(most.clamp(0.0, 1.0), title),
         Scale::Count => Axis::counts(most, title),
+        Scale::Number => Axis::numbers(0.0, most, title),
     };
     let (x, y) = (axis(plot.x, most_x), axis(plot.y, most_y));
     let curves: Vec<Curve<'_>> = plot
@@ -111,6 +118,32 @@ fn draw(plot: &Plot) -> Markup {
     let names: Vec<String> = plot.curves.iter().map(|curve| curve.name.clone()).collect();
     let figure = Figure { title: &plot.title, reading: &plot.reading, alternative: plot.alternative.clone() };
     html! { (legend(&names)) (lines(&figure, &x, &y, &curves)) }
+}
+
+fn draw_bars(of: &Bars) -> Markup {
+    let most = of.groups.iter().flat_map(|(_, bars)| bars.iter().flatten()).copied().fold(0.0, f64::max);
+    let (scale, title) = of.y;
+    let y = match scale {
+        Scale::Seconds | Scale::Factors => Axis::time(most, title),
+        Scale::Part => Axis::parts(most.clamp(0.0, 1.0), title),
+        Scale::Count => Axis::counts(most, title),
+        Scale::Number => Axis::numbers(0.0, most, title),
+    };
+    let figure = Figure { title: &of.title, reading: &of.reading, alternative: of.alternative.clone() };
+    bars(&figure, &y, &of.series, &of.groups)
+}
+
+fn draw_bands(of: &Bands) -> Markup {
+    let figure = Figure { title: &of.title, reading: &of.reading, alternative: of.alternative.clone() };
+    let stretch = |band: &crate::reproduce::Band| Stretch {
+        from: band.from_s,
+        to: band.to_s,
+        series: band.series,
+        strength: band.strength,
+    };
+    let rows: Vec<(&str, Vec<Stretch>)> =
+        of.rows.iter().map(|(name, bands)| (name.as_str(), bands.iter().map(stretch).collect())).collect();
+    bands(&figure, &Axis::time(of.to_s, "time"), &of.series, &rows)
 }
 
 #[cfg(test)]

@@ -109,6 +109,8 @@ pub(crate) fn waits_because(kind: &str) -> &str {
         "behind" => "behind an earlier job",
         "would_delay" => "would delay a reservation",
         "outranked" => "a job ranks higher",
+        "too_dear" => "worth less than its GPUs cost",
+        "reserved" => "GPUs are reserved for later",
         "share_used" => "its tenant had its share",
         "only_idle" => "only on idle GPUs",
         "quota_full" => "quota is full",

@@ -3,16 +3,20 @@
 //! Each paper has a file or folder here which knows its workloads and how each check of the specifications is measured.
 //! All of them answer with [`Findings`]: rows, further readings and plots. How these are shown is not known here.
 
+mod gavel;
+mod hadar;
+mod hadare;
 mod optimus;
 mod plot;
 mod row;
 mod slaq;
+mod typed;
 
 use trainyard_sched::model::Seed;
 
 use crate::failure::Failure;
 
-pub(crate) use plot::{Plot, PlotCurve, Scale};
+pub(crate) use plot::{Band, Bands, Bars, Plot, PlotCurve, Scale};
 pub(crate) use row::{Figures, Gate, Row};
 
 /// A paper whose experiments can be run again.
@@ -28,7 +32,8 @@ pub(crate) struct Paper {
 }
 
 /// All of them.
-pub(crate) const PAPERS: &[&Paper] = &[&slaq::PAPER, &optimus::PAPER];
+pub(crate) const PAPERS: &[&Paper] =
+    &[&slaq::PAPER, &optimus::PAPER, &gavel::PAPER, &hadar::PAPER, &hadare::PAPER];
 
 /// How much is to be done.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +44,8 @@ pub(crate) struct Effort {
     pub(crate) seeds: Option<usize>,
     /// Whether a minute must do: fewer and smaller workloads. Intervals are wider then.
     pub(crate) quick: bool,
+    /// Whether a night may be taken: experiments of hours are run as well.
+    pub(crate) nightly: bool,
 }
 
 /// Tells how far the work is.
@@ -58,8 +65,12 @@ pub(crate) struct Findings {
     pub(crate) rows: Vec<Row>,
     /// Other readings of the same checks, and figures beside them. Nothing is gated here.
     pub(crate) readings: Vec<Row>,
-    /// What is drawn.
+    /// What is drawn: curves,
     pub(crate) plots: Vec<Plot>,
+    /// bars,
+    pub(crate) bars: Vec<Bars>,
+    /// and stretches of time.
+    pub(crate) bands: Vec<Bands>,
 }
 
 impl Effort {

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use trainyard_sched::control::How;
 use trainyard_sched::decide::Abilities;
-use trainyard_sched::model::{Allocation, Attempt, Cluster, GpuSet, JobId, NodeId, NodeState};
+use trainyard_sched::model::{Allocation, Attempt, Cluster, GpuSet, JobId, NodeId, NodeState, Quotas};
 
 use crate::executor::{Executor, Held, Pending, Reporter};
 use crate::work::Launch;
@@ -102,7 +102,7 @@ impl Followed {
         }
     }
 
-    fn resize(&mut self, allocation: &Allocation, options: &Options, cluster: &Cluster) {
+    fn resize(&mut self, allocation: &Allocation, quotas: &Quotas, options: &Options, cluster: &Cluster) {
         match self {
             Self::One(watched) => {
                 let held = &watched.gang.held;
@@ -118,7 +118,7 @@ impl Followed {
                     watched.stop();
                 }
             }
-            Self::Several(forked) => forked.resize(allocation, options, cluster),
+            Self::Several(forked) => forked.resize(allocation, quotas, options, cluster),
         }
     }
 }
@@ -170,7 +170,7 @@ impl Executor for LocalExecutor {
         let shared =
             if self.options.cpus_per_gpu.is_some() { Abilities::SHARED_GPUS } else { Abilities::NONE };
         let usual = Abilities::RESIZE | Abilities::LOSS | Abilities::RELAX | Abilities::MIXED_GPU_TYPES;
-        usual | Abilities::COPIES | shared
+        usual | Abilities::COPIES | Abilities::QUOTAS | shared
     }
 
     fn describe(&self) -> String {
@@ -186,7 +186,7 @@ impl Executor for LocalExecutor {
         for held in held {
             let (job, attempt) = (held.job.id, held.attempt);
             let folder = Folder::of(&self.options.jobs, job, attempt);
-            let pending = held.pending.clone();
+            let (pending, quotas) = (held.pending.clone(), held.quotas.clone());
             // Either a keeper has it, or nobody will: an order that was not yet taken is taken back.
             let (options, cluster) = (&self.options, &self.cluster);
             let followed = if held.allocation.copies() > 1 {
@@ -199,7 +199,7 @@ impl Executor for LocalExecutor {
             self.lock().insert((job, attempt), followed);
             match pending {
                 Some(Pending::Stop) => self.stop(job, attempt, How::Save),
-                Some(Pending::Resize(allocation)) => self.resize(job, attempt, &allocation),
+                Some(Pending::Resize(allocation)) => self.resize(job, attempt, &allocation, &quotas),
                 None => {}
             }
         }
@@ -227,15 +227,15 @@ impl Executor for LocalExecutor {
         }
     }
 
-    fn resize(&mut self, job: JobId, attempt: Attempt, allocation: &Allocation) {
+    fn resize(&mut self, job: JobId, attempt: Attempt, allocation: &Allocation, quotas: &Quotas) {
         if let Some(followed) = self.lock().get_mut(&(job, attempt)).filter(|followed| !followed.is_lost()) {
-            followed.resize(allocation, &self.options, &self.cluster);
+            followed.resize(allocation, quotas, &self.options, &self.cluster);
         }
     }
 
-    fn merge(&mut self, job: JobId, attempt: Attempt) {
+    fn merge(&mut self, job: JobId, attempt: Attempt, number: u32, quotas: &Quotas) {
         if let Some(Followed::Several(forked)) = self.lock().get_mut(&(job, attempt)) {
-            forked.order_merge();
+            forked.order_merge(number, quotas);
         }
     }
 

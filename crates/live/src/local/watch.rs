@@ -337,6 +337,7 @@ impl Watched {
             speed: self.speed,
             saved: self.saved,
             losses: news.losses,
+            copies: Vec::new(),
         });
     }
 }

@@ -5,7 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use trainyard_sched::control::{Action, Event, How, Outcome};
-use trainyard_sched::model::{Allocation, Attempt, GPU, JobId, LossPoint, NodeId, NodeState};
+use trainyard_sched::model::{
+    Allocation, Attempt, CopyId, CopyProgress, GPU, JobId, LossPoint, NodeId, NodeState, Quotas,
+};
 
 use super::stage::{Presence, Setting, Training};
 
@@ -55,7 +57,15 @@ pub(crate) struct Record {
     cannot_move: bool,
     /// Nodes that went down under it.
     down: BTreeSet<NodeId>,
-    merges: u32,
+    /// The merge of this attempt that was ordered last, and those of which nothing was told yet.
+    pub(crate) merges_ordered: u32,
+    merges: BTreeSet<u32>,
+    /// How far each copy may go since the latest merge, and from the next one on.
+    quotas: Quotas,
+    next_quotas: Quotas,
+    /// Iterations of each copy in this attempt, and how many those were when they were brought together last.
+    pub(crate) copies: BTreeMap<CopyId, f64>,
+    merged_at: BTreeMap<CopyId, f64>,
     last_loss: f64,
     last_word: Option<Event>,
 }
@@ -89,7 +99,12 @@ impl Account {
             is_doomed: false,
             cannot_move: false,
             down: BTreeSet::new(),
-            merges: 0,
+            merges_ordered: 0,
+            merges: BTreeSet::new(),
+            quotas: Quotas::NONE,
+            next_quotas: Quotas::NONE,
+            copies: BTreeMap::new(),
+            merged_at: BTreeMap::new(),
             last_loss: 0.0,
             last_word: None,
         };
@@ -126,7 +141,7 @@ impl Account {
         let Some(record) = self.jobs.get_mut(action.job().index()) else { return };
         let (idle, latest) = (record.phase == Phase::Idle, record.attempt);
         match action {
-            Action::Start { attempt, allocation, .. } if *attempt > latest => {
+            Action::Start { attempt, allocation, quotas, .. } if *attempt > latest => {
                 assert!(
                     idle && !record.is_over,
                     "the script starts {} while it runs or is over",
@@ -134,7 +149,11 @@ impl Account {
                 );
                 (record.phase, record.attempt) = (Phase::Starting, *attempt);
                 (record.held, record.moving) = (allocation.clone(), None);
-                (record.stopping, record.merges) = (None, 0);
+                (record.stopping, record.merges_ordered) = (None, 0);
+                record.merges.clear();
+                record.copies.clear();
+                record.merged_at.clear();
+                record.quotas = quotas.clone();
                 record.is_doomed = allocation.nodes().iter().any(told_down);
                 record.down = allocation.nodes().into_iter().filter(asked_down).collect();
                 (record.iterations, record.saved) = (record.from, record.from);
@@ -143,14 +162,22 @@ impl Account {
             Action::Stop { attempt, how, .. } if *attempt == latest && !idle => {
                 record.stopping = record.stopping.or(Some(*how));
             }
-            Action::Resize { attempt, allocation, .. }
+            Action::Resize { attempt, allocation, quotas, .. }
                 if *attempt == latest && !idle && record.stopping.is_none() =>
             {
+                record.quotas = quotas.clone();
                 record.moving = Some(allocation.clone());
                 record.cannot_move = allocation.nodes().iter().any(told_down);
                 record.down.extend(allocation.nodes().into_iter().filter(asked_down));
             }
-            Action::Merge { attempt, .. } if *attempt == latest && !idle => record.merges += 1,
+            Action::Merge { attempt, number, quotas, .. } if *attempt == latest && !idle => {
+                // An order that comes again is none.
+                if *number > record.merges_ordered {
+                    record.merges_ordered = *number;
+                    record.merges.insert(*number);
+                    record.next_quotas = quotas.clone();
+                }
+            }
             _ => {}
         }
     }
@@ -273,12 +300,15 @@ impl Record {
                 .or_else(|| when(self.is_doomed, "it starts on a node that is down"))
                 .or_else(|| when(*iterations != self.from, "it starts from elsewhere"))
                 .or_else(|| bad_speed(*speed)),
-            Event::Progress { iterations, speed, saved, losses, .. } => when(!runs, "it has not started")
-                .or_else(|| bad_speed(*speed))
-                .or_else(|| self.bad_iterations(*iterations))
-                .or_else(|| when(saved.is_nan() || *saved < self.saved, "what was saved is gone"))
-                .or_else(|| when(saved > iterations, "more is saved than was done"))
-                .or_else(|| self.bad_losses(losses, *iterations)),
+            Event::Progress { iterations, speed, saved, losses, copies, .. } => {
+                when(!runs, "it has not started")
+                    .or_else(|| bad_speed(*speed))
+                    .or_else(|| self.bad_iterations(*iterations))
+                    .or_else(|| when(saved.is_nan() || *saved < self.saved, "what was saved is gone"))
+                    .or_else(|| when(saved > iterations, "more is saved than was done"))
+                    .or_else(|| self.bad_losses(losses, *iterations))
+                    .or_else(|| self.bad_copies(copies))
+            }
             Event::Resized { allocation, iterations, speed, .. } => when(!runs, "it has not started")
                 .or_else(|| {
                     let known = self.moving.as_ref() == Some(allocation) || self.held == *allocation;
@@ -308,7 +338,9 @@ impl Record {
                     let done = self.iterations >= f64::from(self.training.total) - ROUNDING;
                     when(*outcome == Outcome::Completed && !done, "it had not done everything")
                 }),
-            Event::Merged { .. } => when(self.merges == 0, "nobody ordered that"),
+            Event::Merged { number, .. } => {
+                when(!self.merges.contains(number), "nobody ordered that, or it was told before")
+            }
             _ => None,
         }
     }
@@ -337,11 +369,41 @@ impl Record {
         None
     }
 
+    /// Whether each copy has done what it may, neither more nor less.
+    pub(crate) fn is_spent(&self) -> bool {
+        let of = |all: &BTreeMap<CopyId, f64>, copy: &CopyId| all.get(copy).copied().unwrap_or(0.0);
+        let done = |copy: &CopyId| of(&self.copies, copy) - of(&self.merged_at, copy);
+        let mut quotas = self.quotas.by_copy().iter();
+        self.merges.is_empty() && quotas.all(|(copy, quota)| (done(copy) - *quota as f64).abs() < ROUNDING)
+    }
+
+    /// What each copy did grows, and not beyond what it may.
+    fn bad_copies(&self, copies: &[CopyProgress]) -> Option<String> {
+        let of = |all: &BTreeMap<CopyId, f64>, copy| all.get(&copy).copied().unwrap_or(0.0);
+        for told in copies {
+            if self.held.placements().iter().all(|placement| placement.copy != told.copy) {
+                return Some(format!("{} is not there", told.copy));
+            }
+            if !(told.iterations >= of(&self.copies, told.copy)) || bad_speed(told.speed).is_some() {
+                return Some(format!("{} did less than it had, or has no speed: {told:?}", told.copy));
+            }
+            let since = told.iterations - of(&self.merged_at, told.copy);
+            // A merge that was ordered is perhaps made and not yet told, and a program goes beyond by one report.
+            let may = |quotas: &Quotas| quotas.of(told.copy).map(|quota| quota as f64 + 1.0 + ROUNDING);
+            let most = may(&self.quotas);
+            if self.merges.is_empty() && self.moving.is_none() && most.is_some_and(|most| since > most) {
+                return Some(format!("{} did {since} and may do {most:?}", told.copy));
+            }
+        }
+        None
+    }
+
     /// Takes over what a faultless event says.
     fn book(&mut self, event: &Event) -> Heard {
         match event {
             Event::Started { .. } => self.phase = Phase::Running,
-            Event::Progress { iterations, saved, losses, .. } => {
+            Event::Progress { iterations, saved, losses, copies, .. } => {
+                self.copies.extend(copies.iter().map(|told| (told.copy, told.iterations)));
                 (self.iterations, self.saved) = (*iterations, *saved);
                 self.last_loss = losses.last().map_or(self.last_loss, |point| point.iteration);
             }
@@ -352,7 +414,10 @@ impl Record {
                 }
                 (self.held, self.moving) = (allocation.clone(), None);
             }
-            Event::Merged { .. } => self.merges -= 1,
+            Event::Merged { number, .. } => {
+                self.merges.retain(|open| open > number);
+                (self.merged_at, self.quotas) = (self.copies.clone(), self.next_quotas.clone());
+            }
             Event::Stopped { iterations, .. } => {
                 self.is_over = self.stopping == Some(How::Finish);
                 self.let_go(event, *iterations);
@@ -393,7 +458,7 @@ pub(crate) const fn about(event: &Event) -> Option<(JobId, Attempt)> {
         | Event::Resized { job, attempt, .. }
         | Event::Stopped { job, attempt, .. }
         | Event::Progress { job, attempt, .. }
-        | Event::Merged { job, attempt }
+        | Event::Merged { job, attempt, .. }
         | Event::Lost { job, attempt, .. }
         | Event::Finished { job, attempt, .. } => Some((*job, *attempt)),
     }

@@ -4,6 +4,7 @@
 //! The simulator is here as one more thing to be tested. The libraries do not know each other.
 
 mod account;
+mod copied;
 mod play;
 mod processes;
 mod ramble;

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use trainyard_sched::control::{Action, Event, How};
-use trainyard_sched::model::{Allocation, Attempt, JobId, NodeId, Span, Time};
+use trainyard_sched::model::{Allocation, CopyId, CopyProgress, JobId, NodeId, Quotas, Span, Time};
 
 use super::account::{Account, Heard, Phase, Record};
 use super::script::{Line, Scene, What};
@@ -146,8 +146,13 @@ impl<'a> Play<'a> {
     }
 
     pub(crate) fn start(&mut self, number: u32, allocation: &Allocation) {
+        self.start_with(number, allocation, Quotas::NONE);
+    }
+
+    /// Starts copies, each of which may go so far.
+    pub(crate) fn start_with(&mut self, number: u32, allocation: &Allocation, quotas: Quotas) {
         let attempt = self.record(number).attempt.next();
-        self.order(Action::Start { job: JobId(number), attempt, allocation: allocation.clone() });
+        self.order(Action::Start { job: JobId(number), attempt, allocation: allocation.clone(), quotas });
     }
 
     pub(crate) fn stop(&mut self, number: u32, how: How) {
@@ -156,13 +161,14 @@ impl<'a> Play<'a> {
     }
 
     pub(crate) fn resize(&mut self, number: u32, allocation: &Allocation) {
-        let attempt = self.record(number).attempt;
-        self.order(Action::Resize { job: JobId(number), attempt, allocation: allocation.clone() });
+        let (attempt, quotas) = (self.record(number).attempt, Quotas::NONE);
+        self.order(Action::Resize { job: JobId(number), attempt, allocation: allocation.clone(), quotas });
     }
 
-    pub(crate) fn merge(&mut self, number: u32) {
-        let attempt: Attempt = self.record(number).attempt;
-        self.order(Action::Merge { job: JobId(number), attempt });
+    pub(crate) fn merge(&mut self, number: u32, quotas: Quotas) {
+        let (job, record) = (JobId(number), self.record(number));
+        let (attempt, number) = (record.attempt, record.merges_ordered + 1);
+        self.order(Action::Merge { job, attempt, number, quotas });
     }
 
     pub(crate) fn node(&mut self, node: u32, state: trainyard_sched::model::NodeState) {
@@ -176,7 +182,12 @@ impl<'a> Play<'a> {
             Line::Start(number, allocation) => self.start(*number, allocation),
             Line::Stop(number, how) => self.stop(*number, *how),
             Line::Resize(number, allocation) => self.resize(*number, allocation),
-            Line::Merge(number) => self.merge(*number),
+            Line::Merge(number) => self.merge(*number, Quotas::NONE),
+            Line::StartWith(number, allocation, quotas) => {
+                self.start_with(*number, allocation, by_copy(quotas));
+            }
+            Line::MergeWith(number, quotas) => self.merge(*number, by_copy(quotas)),
+            Line::Rest(number) => return self.rest(*number),
             Line::Again => self.order(self.last.clone().expect("something was ordered before")),
             Line::Order(action) => self.order(action.clone()),
             Line::Node(node, state) => self.node(*node, *state),
@@ -204,6 +215,12 @@ impl<'a> Play<'a> {
             Line::Whole(number) => {
                 let parts = self.record(*number).held.placements().len();
                 return self.there(*number, &[parts]);
+            }
+            Line::Left(number, iterations) => {
+                let from = self.record(*number).from;
+                if (from - f64::from(*iterations)).abs() > 1e-3 {
+                    return Err(format!("{from} iterations are left"));
+                }
             }
             Line::Gone(number) => return self.there(*number, &[]),
         }
@@ -251,6 +268,21 @@ impl<'a> Play<'a> {
         Ok(())
     }
 
+    fn rest(&mut self, number: u32) -> Result<(), String> {
+        let end = self.now + PATIENCE;
+        while !self.record(number).is_spent() {
+            self.in_time(end)?;
+            self.hear(end)?;
+        }
+        let before = self.record(number).copies.clone();
+        let until = self.now + QUIET;
+        while self.now < until {
+            self.hear(until)?;
+        }
+        let after = &self.record(number).copies;
+        if before == *after { Ok(()) } else { Err(format!("they do not rest: {before:?}, then {after:?}")) }
+    }
+
     fn quiet(&mut self, number: u32) -> Result<(), String> {
         let until = self.now + QUIET;
         while self.now < until || !self.untold.is_empty() {
@@ -268,6 +300,11 @@ impl<'a> Play<'a> {
         let found: Vec<usize> = own.map(|presence| presence.parts).collect();
         if found == parts { Ok(()) } else { Err(format!("parts {found:?} are there, not {parts:?}")) }
     }
+}
+
+/// What each copy may do, from the first on.
+fn by_copy(quotas: &[u64]) -> Quotas {
+    Quotas::new((0..).map(CopyId).zip(quotas.iter().copied()).collect())
 }
 
 const fn is_progress(event: &Event) -> bool {
@@ -294,6 +331,11 @@ fn matches(what: What, event: &Event, before: &Account) -> bool {
             is(number) && *saved > before.job(JobId(number)).saved
         }
         (What::Losses(number), Event::Progress { losses, .. }) => is(number) && !losses.is_empty(),
+        (What::Copies(number), Event::Progress { copies, .. }) => {
+            let held = &before.job(JobId(number)).held;
+            let grows = |told: &CopyProgress| !told.waits && told.speed > 0.0 && told.iterations > 0.0;
+            is(number) && copies.len() == held.copies() && copies.iter().all(grows)
+        }
         (What::NodeChanged(number, to), Event::NodeChanged { node, state }) => {
             *node == NodeId(number) && *state == to
         }

@@ -3,7 +3,7 @@
 
 use trainyard_sched::control::{Action, How};
 use trainyard_sched::decide::Abilities;
-use trainyard_sched::model::{Allocation, Attempt, GPU, JobId, NodeId, NodeState, Seed, Span};
+use trainyard_sched::model::{Allocation, Attempt, GPU, JobId, NodeId, NodeState, Quotas, Seed, Span};
 
 use super::account::Phase;
 use super::play::Play;
@@ -172,9 +172,9 @@ impl Ramble<'_> {
         let allocation = on([(0, 1)]);
         let action = match self.dice.roll(5) {
             0 => Action::Stop { job, attempt, how: How::Save },
-            1 => Action::Resize { job, attempt, allocation },
-            2 => Action::Merge { job, attempt },
-            3 => Action::Start { job, attempt: latest, allocation },
+            1 => Action::Resize { job, attempt, allocation, quotas: Quotas::NONE },
+            2 => Action::Merge { job, attempt, number: 9, quotas: Quotas::NONE },
+            3 => Action::Start { job, attempt: latest, allocation, quotas: Quotas::NONE },
             _ => match self.play.last.clone() {
                 Some(action) => action,
                 None => return,

@@ -2,20 +2,20 @@
 
 use trainyard_sched::control::{Action, How, Outcome};
 use trainyard_sched::decide::Abilities;
-use trainyard_sched::model::{Attempt, NodeState};
+use trainyard_sched::model::{Attempt, NodeState, Quotas};
 
-use super::script::{Line, Scene, What, all, copies, either, expect, job, on, part, scene};
+use super::copied::copied;
+use super::script::{Line, Scene, What, all, either, expect, job, on, part, scene};
 use super::stage::Training;
 use Line::{
-    Again, Gone, Idle, Merge, Node, Order, Over, Quiet, Reach, Resize, Restart, Start, Stop, Whole, Withdraw,
+    Again, Gone, Idle, Node, Order, Over, Quiet, Reach, Resize, Restart, Start, Stop, Whole, Withdraw,
 };
 use What::{
-    Finished, Losses, Lost, Merged, NodeChanged, Progress, Resized, Saved, StartFailed, Started, Stopped,
-    Withdrawn,
+    Finished, Losses, Lost, NodeChanged, Progress, Resized, Saved, StartFailed, Started, Stopped, Withdrawn,
 };
 
 /// Long enough not to end while anything is tried with it.
-const LONG: u32 = 100_000;
+pub(crate) const LONG: u32 = 100_000;
 
 /// All scenes.
 pub(crate) fn script() -> Vec<Scene> {
@@ -460,16 +460,19 @@ const fn stop_of(number: u32, attempt: u32) -> Line {
     Order(Action::Stop { job: job(number), attempt: Attempt(attempt), how: How::Save })
 }
 
-const fn merge_of(number: u32, attempt: u32) -> Line {
-    Order(Action::Merge { job: job(number), attempt: Attempt(attempt) })
+fn merge_of(number: u32, attempt: u32) -> Line {
+    let quotas = Quotas::NONE;
+    Order(Action::Merge { job: job(number), attempt: Attempt(attempt), number: 1, quotas })
 }
 
 fn resize_of(number: u32, attempt: u32) -> Line {
-    Order(Action::Resize { job: job(number), attempt: Attempt(attempt), allocation: on([(0, 2)]) })
+    let (attempt, quotas) = (Attempt(attempt), Quotas::NONE);
+    Order(Action::Resize { job: job(number), attempt, allocation: on([(0, 2)]), quotas })
 }
 
 fn start_of(number: u32, attempt: u32) -> Line {
-    Order(Action::Start { job: job(number), attempt: Attempt(attempt), allocation: on([(0, 2)]) })
+    let (attempt, quotas) = (Attempt(attempt), Quotas::NONE);
+    Order(Action::Start { job: job(number), attempt, allocation: on([(0, 2)]), quotas })
 }
 
 fn older_attempts() -> Scene {
@@ -603,52 +606,5 @@ fn moments() -> Vec<Scene> {
             trainings[..3].to_vec(),
             goes_down,
         ),
-    ]
-}
-
-/// Copies of a job train side by side; brought together they are one job with the iterations of both.
-fn copied() -> Vec<Scene> {
-    vec![
-        scene(
-            "copies are brought together and go on as one, with what both have done",
-            2,
-            vec![Training::of(LONG).copied()],
-            [
-                Start(0, copies([(0, 1), (1, 1)])),
-                expect(Started(0)),
-                Whole(0),
-                Reach(0, 20),
-                Merge(0),
-                expect(Merged(0)),
-                Stop(0, How::Save),
-                expect(Stopped(0)),
-                Gone(0),
-                Start(0, on([(0, 1)])),
-                expect(Started(0)),
-                Whole(0),
-                expect(Progress(0)),
-            ],
-        )
-        .needing(Abilities::COPIES),
-        scene(
-            "copies lose a node, and go on from what was brought together",
-            2,
-            vec![Training::of(LONG).copied()],
-            [
-                Start(0, copies([(0, 1), (1, 1)])),
-                expect(Started(0)),
-                Reach(0, 20),
-                Merge(0),
-                expect(Merged(0)),
-                expect(Progress(0)),
-                Node(1, NodeState::Down),
-                all([NodeChanged(1, NodeState::Down), Lost(0, 1)]),
-                Gone(0),
-                Start(0, on([(0, 1)])),
-                expect(Started(0)),
-                expect(Progress(0)),
-            ],
-        )
-        .needing(Abilities::COPIES),
     ]
 }

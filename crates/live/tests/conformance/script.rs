@@ -31,6 +31,12 @@ pub(crate) enum Line {
     Resize(u32, Allocation),
     /// Brings its copies together.
     Merge(u32),
+    /// Starts copies of a job, each of which may do so many iterations.
+    StartWith(u32, Allocation, Vec<u64>),
+    /// Brings copies together, each of which may do so many iterations from then on.
+    MergeWith(u32, Vec<u64>),
+    /// Each copy of a job comes to have done exactly what it may since they were brought together last, and then all rest.
+    Rest(u32),
     /// The same order as the one before, once more.
     Again,
     /// An order as it stands, to be without any effect.
@@ -51,6 +57,8 @@ pub(crate) enum Line {
     Reach(u32, u32),
     /// For a while nothing is told of a job.
     Quiet(u32),
+    /// A job that holds nothing would go on from so many iterations.
+    Left(u32, u32),
     /// A job is really there, all of it and once.
     Whole(u32),
     /// Nothing of a job is really there.
@@ -74,6 +82,8 @@ pub(crate) enum What {
     Saved(u32),
     /// It reports losses.
     Losses(u32),
+    /// It reports how far each of its copies is, and all of them train.
+    Copies(u32),
     Withdrawn(u32),
     NodeChanged(u32, NodeState),
 }

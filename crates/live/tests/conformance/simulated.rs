@@ -16,6 +16,8 @@ use super::stage::{Presence, Setting, Stage, Training};
 /// How long saving and loading take, and how often jobs report.
 const SAVE: Span = Span(30_000);
 const LOAD: Span = Span(30_000);
+/// How long copies take to be brought together.
+const MERGE: Span = Span(30_000);
 const REPORT_EVERY: Span = Span(40_000);
 
 /// A simulated cluster.
@@ -46,7 +48,7 @@ fn truth(training: &Training) -> Truth {
     Truth {
         iterations: f64::from(training.fails.map_or(training.total, |(_, after)| after)),
         speed: Speed::Fixed { iteration: each, workers: training.workers.0 },
-        move_cost: MoveCost { save: SAVE, load: LOAD, checkpoint_every, loses_when_stopped },
+        move_cost: MoveCost { save: SAVE, load: LOAD, checkpoint_every, loses_when_stopped, merge: MERGE },
         overheads: None,
         gradient_bytes: 0.0,
         loss: Some(TrueLoss::exact(curve)),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use trainyard_sched::control::{Action, Backend, Batch, Event, Outcome};
 use trainyard_sched::decide::Abilities;
-use trainyard_sched::model::{Allocation, Attempt, JobId, NodeId, NodeState, Span, Time};
+use trainyard_sched::model::{Allocation, Attempt, JobId, NodeId, NodeState, Quotas, Span, Time};
 
 use super::stage::{Presence, Stage};
 
@@ -42,10 +42,18 @@ pub(crate) enum Fault {
     StaysThere,
     OtherDevices,
     HalfAGang,
+    QuotasIgnored,
+    CopiesUntold,
+    MergeAgain,
+    CopyKept,
 }
 
 /// All of them.
-pub(crate) const FAULTS: [Fault; 30] = [
+pub(crate) const FAULTS: [Fault; 34] = [
+    Fault::QuotasIgnored,
+    Fault::CopiesUntold,
+    Fault::MergeAgain,
+    Fault::CopyKept,
     Fault::StartIgnored,
     Fault::StopIgnored,
     Fault::ResizeIgnored,
@@ -124,11 +132,21 @@ impl Spoiled {
             (Fault::OtherSize, Event::Resized { job, attempt, iterations, speed, .. }) => {
                 vec![Event::Resized { job, attempt, allocation: Allocation::NONE, iterations, speed }]
             }
-            (_, Event::Progress { job, attempt, iterations, speed, saved, losses }) => {
+            (Fault::CopyKept, Event::Lost { job, attempt, node, .. }) => {
+                let iterations = self.iterations.get(&job).copied().unwrap_or(0.0);
+                vec![Event::Lost { job, attempt, node, iterations }]
+            }
+            (Fault::MergeAgain, Event::Merged { job, attempt, number }) => {
+                vec![Event::Merged { job, attempt, number }; 2]
+            }
+            (_, Event::Progress { job, attempt, iterations, speed, saved, losses, mut copies }) => {
+                if self.fault == Fault::CopiesUntold {
+                    copies.clear();
+                }
                 let mut told = (iterations, speed, saved, losses);
                 self.spoil_progress(&mut told);
                 let (iterations, speed, saved, losses) = told;
-                vec![Event::Progress { job, attempt, iterations, speed, saved, losses }]
+                vec![Event::Progress { job, attempt, iterations, speed, saved, losses, copies }]
             }
             (_, event) => vec![event],
         }
@@ -184,13 +202,16 @@ impl Backend for Spoiled {
             | (Fault::StopIgnored, Action::Stop { .. })
             | (Fault::ResizeIgnored, Action::Resize { .. })
             | (Fault::MergeIgnored, Action::Merge { .. }) => return,
+            (Fault::QuotasIgnored, Action::Start { quotas, .. } | Action::Merge { quotas, .. }) => {
+                *quotas = Quotas::NONE;
+            }
             (Fault::OldStopObeyed, Action::Stop { attempt, .. }) => *attempt = latest,
             (Fault::OldStartObeyed, Action::Start { attempt, .. }) if *attempt <= latest => {
                 *attempt = latest.next();
             }
             _ => {}
         }
-        if let (Fault::MovesOntoDown, Action::Resize { job, attempt, allocation }) = (self.fault, &action)
+        if let (Fault::MovesOntoDown, Action::Resize { job, attempt, allocation, .. }) = (self.fault, &action)
             && allocation.nodes().iter().any(|node| self.down.contains(node))
         {
             let (job, attempt, allocation) = (*job, *attempt, allocation.clone());

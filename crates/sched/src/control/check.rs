@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::decide::{Abilities, Change, Decision};
 use crate::model::{
-    Allocation, GPU, Job, JobId, NodeId, NodeState, Parallelism, SERVER_TASK, TaskId, Topology, WORKER_TASK,
-    WorkerRange,
+    Allocation, CopyId, GPU, Job, JobId, NodeId, NodeState, Parallelism, Quotas, SERVER_TASK, TaskId,
+    Topology, WORKER_TASK, WorkerRange,
 };
 use crate::view::{JobView, Phase, Snapshot};
 
@@ -80,6 +80,12 @@ pub enum Fault {
         /// The job.
         job: JobId,
     },
+    /// Copies of a job are to be brought together that has no several copies, or a quota is not one: for a copy that is not
+    /// there, missing for one that is, for no iteration at all, or for more than there are.
+    WrongQuota {
+        /// The job.
+        job: JobId,
+    },
     /// A stop rule is changed without the owner's leave.
     MayNotRelax {
         /// The job.
@@ -101,6 +107,7 @@ impl Fault {
             | Self::Unmovable { job }
             | Self::BeyondAbilities { job, .. }
             | Self::VerdictContradicts { job }
+            | Self::WrongQuota { job }
             | Self::MayNotRelax { job } => *job,
         }
     }
@@ -149,6 +156,7 @@ pub(super) fn check_against(
         check_room(&sound, planned, &mut faults);
     }
     check_verdicts(seen, decision, &mut faults);
+    check_merges(seen, decision, abilities, &mut faults);
     for change in &decision.changes {
         match change {
             Change::Relax { job, .. } if !seen.job(*job).is_some_and(|view| view.job.goals.may_relax) => {
@@ -202,6 +210,36 @@ fn check_verdicts(seen: &Snapshot, decision: &Decision, faults: &mut Vec<Fault>)
     }
 }
 
+/// Jobs whose copies are to be brought together, and what each copy may do.
+fn check_merges(seen: &Snapshot, decision: &Decision, abilities: Abilities, faults: &mut Vec<Fault>) {
+    let sorted = decision.merges.windows(2).find(|pair| pair[0].0 >= pair[1].0);
+    faults.extend(sorted.map(|pair| Fault::OutOfOrder { job: pair[1].0 }));
+    for (job, quotas) in &decision.merges {
+        let Some(view) = seen.job(*job) else {
+            faults.push(Fault::UnknownJob { job: *job });
+            continue;
+        };
+        let found = decision.targets.iter().find(|(id, _)| id == job);
+        let target = found.map_or(&view.target, |(_, target)| target);
+        let lacks = abilities.lacks(Abilities::COPIES);
+        if !lacks.is_none() {
+            faults.push(Fault::BeyondAbilities { job: *job, lacks });
+        } else if target.copies() < 2 || !(quotas.is_none() || are_quotas_sound(seen, view, target, quotas)) {
+            faults.push(Fault::WrongQuota { job: *job });
+        }
+    }
+}
+
+/// Whether each copy has one quota, and all of them together something to do and no more than there is.
+fn are_quotas_sound(seen: &Snapshot, view: &JobView, target: &Allocation, quotas: &Quotas) -> bool {
+    let mut copies: Vec<CopyId> = target.placements().iter().map(|p| p.copy).collect();
+    copies.dedup();
+    let each = quotas.by_copy().iter().map(|(copy, _)| *copy).eq(copies);
+    let left = view.job.declared.iterations.map(|all| (all - view.iterations(seen.at)).max(0.0).ceil());
+    // What is left is believed and not known, so one iteration more is no fault.
+    each && quotas.sum() > 0 && left.is_none_or(|left| quotas.sum() as f64 <= left + 1.0)
+}
+
 fn check_target(seen: &Snapshot, view: &JobView, target: &Allocation, abilities: Abilities) -> Option<Fault> {
     let job = &*view.job;
     let id = job.id;
@@ -221,11 +259,12 @@ fn check_target(seen: &Snapshot, view: &JobView, target: &Allocation, abilities:
         if state == NodeState::Down || (state == NodeState::Draining && !stays) {
             return Some(Fault::NodeNotUp { job: id, node: p.node });
         }
-        let demand = job.shape.demand_of(p.task).unwrap_or_default().gpu_milli;
-        let whole = demand < GPU || p.gpus.share_milli == GPU as u16;
+        let demand = job.shape.demand_of(p.task).unwrap_or_default();
+        // Whole GPUs are given whole, or half of each beside another gang.
+        let whole = demand.gpu_milli < GPU || [GPU, GPU / 2].contains(&u64::from(p.gpus.share_milli));
         let node_has = seen.cluster.node(p.node).gpu_count();
         let exist = node_has == 64 || p.gpus.devices >> node_has == 0;
-        if p.gpus.milli() != demand * u64::from(p.count) || !whole || !exist {
+        if p.gpus.milli() != p.takes(demand).gpu_milli || !whole || !exist {
             return Some(Fault::WrongDevices { job: id, node: p.node });
         }
     }

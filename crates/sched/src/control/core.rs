@@ -324,6 +324,7 @@ impl Core {
 fn drop_faulty(decision: &mut Decision, faults: &[Fault]) {
     let faulty = |job: JobId| faults.iter().any(|fault| fault.job() == job);
     decision.targets.retain(|(job, _)| !faulty(*job));
+    decision.merges.retain(|(job, _)| !faulty(*job));
     decision.notes.retain(|(job, _)| !faulty(*job));
     decision.verdicts.retain(|(job, _)| !faulty(*job));
     decision.changes.retain(|change| match change {

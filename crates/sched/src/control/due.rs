@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::decide::Abilities;
 use crate::model::{JobId, NodeId};
-use crate::view::{JobView, Phase};
+use crate::view::Phase;
 
 use super::state::State;
 use super::{Action, How};
@@ -13,31 +13,34 @@ use super::{Action, How};
 /// The actions that are due, in the order of the jobs: first what gives devices back, then what takes
 /// them. A start is due when its placements are physically free now.
 pub fn due(state: &mut State, abilities: Abilities) -> Vec<Action> {
-    let unsettled: Vec<JobId> = state.unsettled().collect();
     let mut actions: Vec<Action> = Vec::new();
     let mut takers = Vec::new();
-    for id in unsettled {
+    for id in state.open() {
         let Some(view) = state.job(id) else { continue };
         let resizable = view.target.is_some() && abilities.has(Abilities::RESIZE);
         match view.phase {
+            Phase::Running if view.held == view.target => actions.extend(state.merge_due(view, abilities)),
+            Phase::Starting if view.held == view.target => {}
             Phase::Waiting => takers.push(id),
             // A move that was ordered is waited for, unless the job shall stop.
             Phase::Running if resizable && state.is_moving(id) => {}
-            Phase::Running if resizable && !state.is_ending(id) => takers.push(id),
+            Phase::Running if resizable && !state.is_ending(id) => {
+                match state.first_of_copies(view, abilities) {
+                    Some(action) => actions.push(action),
+                    None => takers.push(id),
+                }
+            }
             Phase::Starting | Phase::Running => {
                 let how = if state.is_ending(id) { How::Finish } else { How::Save };
-                actions.push(merge_first(state, view).unwrap_or(Action::Stop {
-                    job: id,
-                    attempt: view.attempt,
-                    how,
-                }));
+                let stop = Action::Stop { job: id, attempt: view.attempt, how };
+                actions.push(state.merge_due(view, abilities).unwrap_or(stop));
             }
             Phase::Stopping => {}
         }
     }
     let mut blocked = BTreeMap::new();
     for id in takers {
-        match take(state, id) {
+        match take(state, id, abilities) {
             Ok(action) => {
                 // What one start takes is no longer free for the next.
                 state.reserve(&action);
@@ -55,27 +58,20 @@ pub fn due(state: &mut State, abilities: Abilities) -> Vec<Action> {
     actions
 }
 
-/// A job with several copies brings their parameters together before it stops or changes.
-fn merge_first(state: &State, view: &JobView) -> Option<Action> {
-    state.needs_merge(view.id()).then_some(Action::Merge { job: view.id(), attempt: view.attempt })
-}
-
 /// The action with which a job takes what it shall have; or, if it runs and must wait, the nodes that
 /// are in the way.
-fn take(state: &mut State, id: JobId) -> Result<Action, Vec<NodeId>> {
+fn take(state: &mut State, id: JobId, abilities: Abilities) -> Result<Action, Vec<NodeId>> {
     let Some(view) = state.job_shared(id) else { return Err(Vec::new()) };
-    let allocation = view.target.clone();
+    let (allocation, quotas) = (view.target.clone(), state.quotas(id, &view.target, abilities));
     if view.phase == Phase::Waiting {
         let (job, attempt) = (id, view.attempt.next());
         let free = state.is_physically_free(&view);
-        return if free { Ok(Action::Start { job, attempt, allocation }) } else { Err(Vec::new()) };
-    }
-    if let Some(merge) = merge_first(state, &view) {
-        return Ok(merge);
+        let start = Action::Start { job, attempt, allocation, quotas };
+        return if free { Ok(start) } else { Err(Vec::new()) };
     }
     let nodes = state.nodes_in_the_way(&view);
     if nodes.is_empty() {
-        Ok(Action::Resize { job: id, attempt: view.attempt, allocation })
+        Ok(Action::Resize { job: id, attempt: view.attempt, allocation, quotas })
     } else {
         Err(nodes)
     }

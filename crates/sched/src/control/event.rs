@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::model::{Allocation, Attempt, Job, JobId, LossPoint, NodeId, NodeState, any_number};
+use crate::model::{
+    Allocation, Attempt, CopyProgress, Job, JobId, LossPoint, NodeId, NodeState, Quotas, any_number,
+};
 
 /// Something that happened. Every event may come twice or late; applying it again changes nothing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -100,6 +102,9 @@ pub enum Event {
             deserialize_with = "one_or_many"
         )]
         losses: Vec<LossPoint>,
+        /// How far each copy is, if it has several. Older journals do not say.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        copies: Vec<CopyProgress>,
     },
     /// The copies of a job now have the same parameters.
     Merged {
@@ -107,6 +112,9 @@ pub enum Event {
         job: JobId,
         /// Which start.
         attempt: Attempt,
+        /// The number of the merge that was ordered. Older journals have none, and mean the one that is open.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        number: u32,
     },
     /// An attempt ended against everybody's will. Its devices are free, as far as they still exist.
     Lost {
@@ -128,6 +136,11 @@ pub enum Event {
         /// How it ended.
         outcome: Outcome,
     },
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands out references")]
+const fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// Reads a list of losses, one loss, or nothing.
@@ -188,6 +201,9 @@ pub enum Action {
         attempt: Attempt,
         /// Where.
         allocation: Allocation,
+        /// How far each of its copies may go at first, if it has several.
+        #[serde(default, skip_serializing_if = "Quotas::is_none")]
+        quotas: Quotas,
     },
     /// Stop a job.
     Stop {
@@ -198,7 +214,7 @@ pub enum Action {
         /// How.
         how: How,
     },
-    /// Give a running job something else to hold.
+    /// Give a running job something else to hold. Copies that are where they were go on.
     Resize {
         /// The job.
         job: JobId,
@@ -206,6 +222,9 @@ pub enum Action {
         attempt: Attempt,
         /// What it shall hold.
         allocation: Allocation,
+        /// How far each of its copies may go, counted from when they were brought together last, if it has several.
+        #[serde(default, skip_serializing_if = "Quotas::is_none")]
+        quotas: Quotas,
     },
     /// Bring the parameters of a job's copies together.
     Merge {
@@ -213,6 +232,12 @@ pub enum Action {
         job: JobId,
         /// Which start.
         attempt: Attempt,
+        /// Counts the merges of this start from 1, so that an order that comes again is known. Older journals have none.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        number: u32,
+        /// How far each of its copies may go from then on.
+        #[serde(default, skip_serializing_if = "Quotas::is_none")]
+        quotas: Quotas,
     },
 }
 
@@ -229,7 +254,7 @@ impl Event {
             | Self::Resized { job, attempt, .. }
             | Self::Stopped { job, attempt, .. }
             | Self::Progress { job, attempt, .. }
-            | Self::Merged { job, attempt }
+            | Self::Merged { job, attempt, .. }
             | Self::Lost { job, attempt, .. }
             | Self::Finished { job, attempt, .. } => Some((*job, *attempt)),
         }

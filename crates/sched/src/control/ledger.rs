@@ -49,9 +49,9 @@ impl Ledger {
     fn book(&mut self, parts: &[Placement], shape: &Parallelism, op: impl Fn(u64, u64) -> u64) {
         for p in parts {
             let account = &mut self.nodes[p.node.index()];
-            let demand = shape.demand_of(p.task).unwrap_or_default().amounts();
-            for (used, each) in account.used.iter_mut().zip(demand) {
-                *used = op(*used, each * u64::from(p.count));
+            let taken = p.takes(shape.demand_of(p.task).unwrap_or_default()).amounts();
+            for (used, taken) in account.used.iter_mut().zip(taken) {
+                *used = op(*used, taken);
             }
             for (i, device) in account.devices.iter_mut().enumerate() {
                 if p.gpus.devices >> i & 1 == 1 {

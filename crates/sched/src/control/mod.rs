@@ -3,12 +3,15 @@
 
 mod backend;
 mod check;
+mod copies;
 mod core;
+mod drift;
 mod due;
 mod event;
 mod journal;
 mod ledger;
 mod moment;
+mod moves;
 mod reports;
 mod run;
 mod state;
@@ -16,9 +19,10 @@ mod state;
 pub use backend::{Backend, Batch};
 pub use check::{Fault, check};
 pub use core::{Core, Maker, Settings, Step};
+pub use drift::Drift;
 pub use due::due;
 pub use event::{Action, Event, How, Outcome};
 pub use journal::{Head, JOURNAL_VERSION, Log, Nothing, Record};
 pub use moment::Moment;
 pub use run::run;
-pub use state::{Drift, State};
+pub use state::State;

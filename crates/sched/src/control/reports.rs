@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use crate::estimate::{Fitting, SpeedPoint};
-use crate::model::{Accuracy, JobId, LossPoint, SERVER_TASK, StopRule, Time};
+use crate::model::{Accuracy, CopyId, CopyProgress, JobId, LossPoint, SERVER_TASK, StopRule, Time};
 use crate::view::{Causes, JobView, Phase};
 
+use super::copies::OfCopy;
 use super::{Outcome, State};
 
 impl State {
@@ -30,7 +31,7 @@ impl State {
         at: Time,
         id: JobId,
         (iterations, speed, saved): (f64, f64, f64),
-        losses: &[LossPoint],
+        (losses, copies): (&[LossPoint], &[CopyProgress]),
     ) -> Causes {
         let Some(view) = self.job(id) else { return Causes::NONE };
         let (done, running) = (&view.done, view.phase == Phase::Running);
@@ -47,7 +48,9 @@ impl State {
         }
         self.suspects.remove(&id);
         let fitting = self.fitting;
+        let types = self.gpu_types_of_copies(id);
         let rule = self.edit(id, |view| {
+            let farther = view.phase == Phase::Running && iterations > view.done.iterations;
             if view.phase == Phase::Running && at >= view.done.as_of {
                 view.done.iterations = iterations;
                 (view.done.speed, view.done.as_of) = (speed, at);
@@ -57,6 +60,7 @@ impl State {
             }
             if view.phase == Phase::Running {
                 measure_speed(view);
+                measure_rates(view, farther, copies, &types);
             }
             if back {
                 Arc::make_mut(&mut view.losses).restart();
@@ -94,6 +98,33 @@ fn measure_speed(view: &mut JobView) {
         let (workers, servers) = (view.held.workers(), view.held.count_of(SERVER_TASK));
         view.speeds.measure(SpeedPoint { workers, servers, iterations_per_s: view.done.speed });
     }
+}
+
+/// Writes down how fast each copy goes where it is, if it has gone on since it was last reported, and how far it is.
+fn measure_rates(view: &mut JobView, farther: bool, copies: &[CopyProgress], types: &[OfCopy]) {
+    let alone = CopyProgress { copy: CopyId(0), iterations: 0.0, speed: view.done.speed, waits: false };
+    let is_alone = copies.is_empty() && types.len() == 1;
+    let each = if is_alone { std::slice::from_ref(&alone) } else { copies };
+    for told in each {
+        let Some(of) = types.iter().find(|of| is_alone || of.copy == told.copy) else { continue };
+        if !told.iterations.is_finite() || told.iterations < 0.0 {
+            continue;
+        }
+        let mut goes_on = farther;
+        if !is_alone {
+            let known = view.done.copies.iter_mut().find(|(copy, _)| *copy == told.copy);
+            let before = known.as_ref().map_or(0.0, |(_, done)| *done);
+            goes_on = told.iterations > before;
+            match known {
+                Some((_, done)) => *done = done.max(told.iterations),
+                None => view.done.copies.push((told.copy, told.iterations)),
+            }
+        }
+        if let Some(gpu_type) = of.gpu_type.filter(|_| goes_on) {
+            view.measured.measure(gpu_type, of.workers, of.spread, told.speed);
+        }
+    }
+    view.done.copies.sort_unstable_by_key(|(copy, _)| *copy);
 }
 
 /// An attempt begins from so many iterations; what was reported beyond them will come again.

@@ -13,7 +13,9 @@ use crate::model::{
 };
 use crate::view::{Causes, Changed, JobView, Jobs, Note, Phase, Snapshot};
 
+use super::copies::Stretch;
 use super::ledger::Ledger;
+use super::moves::{Move, beyond};
 use super::reports::resume_losses;
 use super::{Action, Event, How, Outcome};
 
@@ -48,29 +50,14 @@ pub struct State {
     ending: BTreeMap<JobId, Outcome>,
     /// What jobs that are being moved take beyond what they hold, until the move is reported.
     moving: BTreeMap<JobId, Move>,
-    /// Forked jobs that have trained since their copies were last merged.
-    unmerged: BTreeSet<JobId>,
+    /// Forked jobs whose copies are to be brought together before they stop or change.
+    pub(super) unmerged: BTreeSet<JobId>,
+    /// What is wanted of jobs with several copies between two merges.
+    #[serde(default)]
+    pub(super) stretches: BTreeMap<JobId, Stretch>,
     just_ended: Vec<(JobId, Outcome)>,
     changed_jobs: BTreeSet<JobId>,
     changed_nodes: BTreeSet<NodeId>,
-}
-
-/// A move that was ordered and not yet reported.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct Move {
-    to: Allocation,
-    extra: Vec<Placement>,
-}
-
-/// A difference between what is believed and what a backend says is so.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Drift {
-    /// The job.
-    pub job: JobId,
-    /// What is believed that it holds.
-    pub believed: Allocation,
-    /// What it holds.
-    pub real: Allocation,
 }
 
 impl State {
@@ -92,6 +79,7 @@ impl State {
             ending: BTreeMap::new(),
             moving: BTreeMap::new(),
             unmerged: BTreeSet::new(),
+            stretches: BTreeMap::new(),
             just_ended: Vec::new(),
             changed_jobs: BTreeSet::new(),
             changed_nodes: BTreeSet::new(),
@@ -163,10 +151,6 @@ impl State {
         {
             self.held.remove_parts(&extra, &view.job.shape);
         }
-    }
-
-    pub(super) fn needs_merge(&self, id: JobId) -> bool {
-        self.unmerged.contains(&id)
     }
 
     /// Takes a snapshot; O(1) in the number of jobs. What changed is counted from the decision before it.
@@ -338,13 +322,10 @@ impl State {
                 let causes = self.let_go(at, id, *iterations);
                 if causes == Causes::NONE { Causes::SETTLED } else { causes }
             }
-            Event::Progress { iterations, speed, saved, losses, .. } => {
-                self.progress(at, id, (*iterations, *speed, *saved), losses)
+            Event::Progress { iterations, speed, saved, losses, copies, .. } => {
+                self.progress(at, id, (*iterations, *speed, *saved), (losses, copies))
             }
-            Event::Merged { .. } => {
-                self.unmerged.remove(&id);
-                Causes::NONE
-            }
+            Event::Merged { number, .. } => self.merged(id, *number),
             Event::StartFailed { node, .. } => {
                 let kept = self.job(id).map_or(0.0, |view| view.done.saved);
                 self.lost(at, id, kept, *node)
@@ -365,7 +346,7 @@ impl State {
     fn started(&mut self, at: Time, id: JobId, iterations: f64, speed: f64) -> Causes {
         let fitting = self.fitting;
         self.suspects.remove(&id);
-        let started = self.edit(id, |view| {
+        self.edit(id, |view| {
             let starting = view.phase == Phase::Starting;
             if starting {
                 view.phase = Phase::Running;
@@ -374,11 +355,8 @@ impl State {
                 (view.done.speed, view.done.as_of, view.done.saved_at) = (speed, at, at);
                 resume_losses(view, iterations, fitting.as_ref());
             }
-            starting && view.held.copies() > 1
         });
-        if started == Some(true) {
-            self.unmerged.insert(id);
-        }
+        self.note_unmerged(id);
         Causes::SETTLED
     }
 
@@ -401,15 +379,16 @@ impl State {
         self.held.add(allocation, &view.job.shape);
         self.edit(id, |view| {
             close_span(view, at);
+            // One that shares its devices now, or has them alone again, did not move.
+            view.served.moves += u32::from(!view.held.is_on_same_devices(allocation));
             view.held = allocation.clone();
-            view.served.moves += 1;
             view.done.iterations = iterations;
             (view.done.speed, view.done.as_of) = (speed, at);
         });
-        if allocation.copies() > 1 {
-            self.unmerged.insert(id);
-        }
         self.settle(id);
+        if view.held.copies() == 1 {
+            self.note_unmerged(id);
+        }
         Causes::SETTLED
     }
 
@@ -432,6 +411,7 @@ impl State {
         self.end_move(id);
         self.held.remove(&view.held, &view.job.shape);
         self.unmerged.remove(&id);
+        self.forget_stretch(id);
         self.suspects.remove(&id);
         self.edit(id, |view| {
             close_span(view, at);
@@ -439,6 +419,7 @@ impl State {
             view.phase = Phase::Waiting;
             view.done.iterations = iterations;
             view.done.saved = iterations;
+            view.done.copies.clear();
             (view.done.speed, view.done.as_of, view.done.saved_at) = (0.0, at, at);
         });
         self.settle(id);
@@ -463,6 +444,7 @@ impl State {
         self.jobs.remove(&id);
         self.verdicts.remove(&id);
         self.ending.remove(&id);
+        self.stretches.remove(&id);
         self.unsettled.remove(&id);
         self.touch(id);
         let word = id.index() / 64;
@@ -488,12 +470,14 @@ impl State {
         self.planned.add(&target, &view.job.shape);
         self.edit(id, |view| view.target = target);
         self.settle(id);
+        self.note_unmerged(id);
     }
 
     fn settle(&mut self, id: JobId) {
         let settled = self.job(id).is_none_or(|view| view.held == view.target);
         if settled {
             self.unsettled.remove(&id);
+            self.unmerged.remove(&id);
         } else {
             self.unsettled.insert(id);
         }
@@ -513,6 +497,7 @@ impl State {
                 self.set_target(*id, target.clone());
             }
         }
+        self.adopt_merges(decision);
         for (id, verdict) in &decision.verdicts {
             self.verdicts.insert(*id, *verdict);
         }
@@ -527,7 +512,9 @@ impl State {
     /// Books an action that is about to be performed.
     pub(super) fn order(&mut self, at: Time, action: &Action) {
         match action {
-            Action::Start { job, attempt, allocation } => self.ordered_start(at, *job, *attempt, allocation),
+            Action::Start { job, attempt, allocation, .. } => {
+                self.ordered_start(at, *job, *attempt, allocation);
+            }
             Action::Stop { job, how, .. } => {
                 self.touch(*job);
                 let preempted = self.job(*job).is_some_and(|view| view.target.is_none());
@@ -549,7 +536,7 @@ impl State {
                 self.held.add_parts(&extra, &view.job.shape);
                 self.moving.insert(*job, Move { to: allocation.clone(), extra });
             }
-            Action::Merge { .. } => {}
+            Action::Merge { job, .. } => self.ordered_merge(at, *job),
         }
     }
 
@@ -565,21 +552,6 @@ impl State {
         });
         self.settle(id);
         self.touch(id);
-    }
-
-    /// Where belief and truth differ; a backend's truth is given by job.
-    pub fn drift(&self, real: &BTreeMap<JobId, Allocation>) -> Vec<Drift> {
-        let believed = |id: &JobId| self.job(*id).map(|view| view.held.clone()).unwrap_or_default();
-        let mut ids: BTreeSet<JobId> = real.keys().copied().collect();
-        ids.extend(self.jobs().filter(|view| view.held.is_some()).map(JobView::id));
-        ids.into_iter()
-            .map(|job| Drift {
-                job,
-                believed: believed(&job),
-                real: real.get(&job).cloned().unwrap_or_default(),
-            })
-            .filter(|drift| drift.believed != drift.real)
-            .collect()
     }
 
     /// Checks everything that is kept twice against each other. For tests; O(jobs).
@@ -621,19 +593,4 @@ fn close_span(view: &mut JobView, at: Time) {
         view.served.waited += span;
     }
     view.served.changed = at;
-}
-
-/// What of `wanted` is not part of `held`, part by part: further instances, and further devices. Where
-/// only the devices change there are no further instances.
-fn beyond(wanted: &Allocation, held: &Allocation) -> Vec<Placement> {
-    let more = |want: &Placement| {
-        let same = |have: &&Placement| (have.copy, have.task, have.node) == (want.copy, want.task, want.node);
-        let Some(have) = held.placements().iter().find(same) else { return *want };
-        let mut more = *want;
-        more.count = want.count.saturating_sub(have.count);
-        more.gpus.devices &= !have.gpus.devices;
-        more
-    };
-    let parts = wanted.placements().iter().map(more);
-    parts.filter(|part| part.count > 0 || part.gpus.devices != 0).collect()
 }

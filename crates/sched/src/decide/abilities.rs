@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 #[serde(transparent)]
 pub struct Abilities(u16);
 
-const NAMES: [&str; 7] = ["RESIZE", "TASKS", "COPIES", "MIXED_GPU_TYPES", "LOSS", "RELAX", "SHARED_GPUS"];
+const NAMES: [&str; 8] =
+    ["RESIZE", "TASKS", "COPIES", "MIXED_GPU_TYPES", "LOSS", "RELAX", "SHARED_GPUS", "QUOTAS"];
 
 impl Abilities {
     /// Nothing beyond starting and stopping whole gangs.
@@ -29,6 +30,9 @@ impl Abilities {
     pub const RELAX: Self = Self(1 << 5);
     /// Share one GPU among jobs.
     pub const SHARED_GPUS: Self = Self(1 << 6);
+    /// Let each copy of a job do as many iterations as it was given and then wait. A backend without this is given none, and
+    /// divides the work among copies by the speeds that it measures.
+    pub const QUOTAS: Self = Self(1 << 7);
     /// All of them.
     pub const ALL: Self = Self((1 << NAMES.len()) - 1);
 

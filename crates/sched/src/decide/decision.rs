@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Allocation, JobId, StopRule, Time};
+use crate::model::{Allocation, JobId, Quotas, StopRule, Time};
 use crate::view::Note;
 
 use super::Verdict;
@@ -12,6 +12,10 @@ use super::Verdict;
 pub struct Decision {
     /// The targets that change, by ascending job; [`Allocation::NONE`] means: holds nothing.
     pub targets: Vec<(JobId, Allocation)>,
+    /// The jobs whose copies are to be brought together now, though nothing else may change for them, and how far each copy
+    /// of the target may go from then on; by ascending job. Where a backend cannot heed quotas it divides the work itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub merges: Vec<(JobId, Quotas)>,
     /// Verdicts on the jobs whose verdict may have changed, by ascending job.
     pub verdicts: Vec<(JobId, Verdict)>,
     /// Changes to the jobs themselves.

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::model::{Allocation, GpuTypeSet, Job, JobId, NodeId, NodeState, Time, Topology, Wanted};
+use crate::model::{Allocation, GpuTypeSet, Job, JobId, NodeId, NodeState, Quotas, Time, Topology, Wanted};
 use crate::place::{Ask, FreeCapacity, NoRoom, Rule, largest_gang_by, no_room};
 use crate::view::{JobView, Note, Snapshot};
 
@@ -163,6 +163,20 @@ impl Plan {
             self.set(job, allocation);
         }
         found
+    }
+
+    /// Gives a job without a target exactly this, if all of it is free, on nodes that take work. Whether the job accepts
+    /// the place is the caller's concern.
+    ///
+    /// # Panics
+    /// If the job has a target.
+    pub fn give(&mut self, job: &Arc<Job>, allocation: Allocation) -> bool {
+        let free = self.free.has_room_for(&allocation, &job.shape);
+        if free {
+            self.free.take(&allocation, &job.shape);
+            self.set(job, allocation);
+        }
+        free
     }
 
     /// Where [`Self::place`] would put a job now.
@@ -381,6 +395,16 @@ impl Plan {
         self.answer.notes.push((id, note));
     }
 
+    /// Lets the copies of a job be brought together, and says how far each may go from then on.
+    pub fn merge(&mut self, id: JobId, quotas: Quotas) {
+        self.answer.merges.push((id, quotas));
+    }
+
+    /// Records what to remember about the run as a whole.
+    pub fn note_run(&mut self, note: Note) {
+        self.answer.note = Some(note);
+    }
+
     /// Asks for a decision at `at` or earlier.
     pub fn wake_at(&mut self, at: Time) {
         self.answer.wake = Some(self.answer.wake.map_or(at, |wake| wake.min(at)));
@@ -423,6 +447,7 @@ impl Plan {
             verdicts.reverse();
         };
         latest(&mut answer.verdicts);
+        answer.merges.sort_by_key(|(id, _)| *id);
         answer.notes.sort_by_key(|(id, _)| *id);
         answer.notes.reverse();
         answer.notes.dedup_by_key(|(id, _)| *id);

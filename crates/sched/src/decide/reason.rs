@@ -81,6 +81,20 @@ pub enum Reason {
         #[serde(with = "any_number")]
         last: f64,
     },
+    /// Whatever could be reserved for it costs as much as it is worth, or more.
+    TooDear {
+        /// What it would be worth with the best of that.
+        #[serde(with = "any_number")]
+        worth: f64,
+        /// What that costs.
+        #[serde(with = "any_number")]
+        price: f64,
+    },
+    /// GPUs are reserved for it from later on.
+    Reserved {
+        /// When it is to start.
+        starts: Time,
+    },
     /// Its tenant already has its share while others have less.
     ShareUsed {
         /// The tenant.
@@ -112,6 +126,29 @@ pub enum Reason {
         #[serde(with = "any_number")]
         served_gpu_s: f64,
     },
+    /// It is owed more of the time than it had, beside others.
+    OwedTime {
+        /// The share of time that it is owed, over all types of GPUs.
+        #[serde(with = "any_number")]
+        share: f64,
+        /// The part of the time that it had since shares were worked out.
+        #[serde(with = "any_number")]
+        had: f64,
+    },
+    /// Others are owed more of the time than they had.
+    TimeHad {
+        /// The share of time that it is owed, over all types of GPUs.
+        #[serde(with = "any_number")]
+        share: f64,
+        /// The part of the time that it had since shares were worked out.
+        #[serde(with = "any_number")]
+        had: f64,
+    },
+    /// A round is under way, and nothing is given out before the next.
+    NextRound {
+        /// When that begins.
+        starts: Time,
+    },
     /// It could not even run on the whole idle cluster.
     Unplaceable {
         /// Workers that it needs.
@@ -128,7 +165,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every kind with its remedy, for the documentation; the order is that of the declaration.
-    pub const KINDS: [(&'static str, &'static str); 17] = [
+    pub const KINDS: [(&'static str, &'static str); 22] = [
         ("not_yet_evaluated", "wait for the next decision"),
         ("chosen", "nothing to do"),
         ("kept", "nothing to do"),
@@ -139,11 +176,16 @@ impl Reason {
         ("outranked", "wait; it goes on when the higher-ranked jobs are done"),
         ("turn_over", "wait; it comes round again, those first that have waited longest"),
         ("by_gain", "nothing to do"),
+        ("too_dear", "wait until less is asked for, or ask for fewer GPUs"),
+        ("reserved", "wait until the time shown"),
         ("share_used", "wait until other tenants have had their share, or ask for a larger weight"),
         ("only_idle", "wait until nobody else wants the room, or ask for a weight above 0"),
         ("quota_full", "wait for the tenant's own jobs, or ask an operator for a higher limit"),
         ("reclaimed", "wait; it ran on another tenant's guaranteed quota"),
         ("demoted", "wait; short jobs go first"),
+        ("owed_time", "nothing to do"),
+        ("time_had", "wait; over many rounds it gets the share of time shown, or ask for a larger weight"),
+        ("next_round", "wait until the time shown"),
         ("unplaceable", "ask for at most the largest size that fits"),
         ("backoff", "wait until the time shown"),
     ];
@@ -161,13 +203,18 @@ impl Reason {
             Self::Outranked { .. } => 7,
             Self::TurnOver { .. } => 8,
             Self::ByGain { .. } => 9,
-            Self::ShareUsed { .. } => 10,
-            Self::OnlyIdle { .. } => 11,
-            Self::QuotaFull { .. } => 12,
-            Self::Reclaimed { .. } => 13,
-            Self::Demoted { .. } => 14,
-            Self::Unplaceable { .. } => 15,
-            Self::Backoff { .. } => 16,
+            Self::TooDear { .. } => 10,
+            Self::Reserved { .. } => 11,
+            Self::ShareUsed { .. } => 12,
+            Self::OnlyIdle { .. } => 13,
+            Self::QuotaFull { .. } => 14,
+            Self::Reclaimed { .. } => 15,
+            Self::Demoted { .. } => 16,
+            Self::OwedTime { .. } => 17,
+            Self::TimeHad { .. } => 18,
+            Self::NextRound { .. } => 19,
+            Self::Unplaceable { .. } => 20,
+            Self::Backoff { .. } => 21,
         }
     }
 
@@ -201,6 +248,12 @@ impl Reason {
             Self::ByGain { next, last } => {
                 format!("one more worker would bring it {next:.2e}; the last one given brought {last:.2e}")
             }
+            Self::TooDear { worth, price } => {
+                format!(
+                    "the best that could be reserved for it costs {price:.2e}, and it is worth {worth:.2e}"
+                )
+            }
+            Self::Reserved { starts } => format!("GPUs are reserved for it from {starts} on"),
             Self::ShareUsed { tenant: of, share } => {
                 format!("{} already has {share:.3} of the cluster per weight", tenant(of))
             }
@@ -213,6 +266,13 @@ impl Reason {
                 let hours = served_gpu_s / 3600.0;
                 format!("it is in band {band} after {hours:.2} GPU-hours; lower bands go first")
             }
+            Self::OwedTime { share, had } => {
+                format!("it is owed {share:.3} of the time and had {had:.3}; it is its turn")
+            }
+            Self::TimeHad { share, had } => {
+                format!("it is owed {share:.3} of the time and had {had:.3}; others go first in this round")
+            }
+            Self::NextRound { starts } => format!("a round is under way; the next begins at {starts}"),
             Self::Unplaceable { workers, largest } => {
                 format!("needs {workers} workers; the idle cluster holds at most {largest}")
             }

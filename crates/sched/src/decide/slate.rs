@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::model::{
-    Allocation, DataParallel, GPU, Job, JobId, NodeId, Placement, PriorityClass, Resources, SERVER_TASK,
-    TaskId, Time, WORKER_TASK, WorkerRange,
+    Allocation, CopyId, DataParallel, GPU, Job, JobId, NodeId, Placement, PriorityClass, Resources,
+    SERVER_TASK, TaskId, Time, WORKER_TASK, WorkerRange,
 };
 use crate::place::{Ask, Board, NoRoom, Rule, no_room};
 use crate::rank::Shape;
@@ -282,6 +282,25 @@ impl<'a> Slate<'a> {
         for placed in self.board.take_all(parts, node) {
             self.lines[i].add(placed);
         }
+    }
+
+    /// Puts one more copy of a job on a node, made of so many of each of these parts, if they fit.
+    pub fn put_copy(
+        &mut self,
+        i: usize,
+        copy: CopyId,
+        parts: &[(TaskId, Resources, u32)],
+        node: NodeId,
+    ) -> bool {
+        let fits = self.lines[i].shuns != Some(node)
+            && self.board.free().takes_work(node)
+            && self.board.holds_all(parts, node);
+        if fits {
+            for placed in self.board.take_all(parts, node) {
+                self.lines[i].add(Placement { copy, ..placed });
+            }
+        }
+        fits
     }
 
     /// Gives a job without anything its smallest gang, or more if asked, by a rule.

@@ -14,7 +14,7 @@ pub use loss::{
     Recency, fit_inverse,
 };
 pub use speed::{
-    MAX_SPEED_POINTS, NormalEquations, OUTLIER, PROFILE_SIZES, SpeedFamily, SpeedFit, SpeedHistory,
-    SpeedPoint, fit_fixed_part, fit_speed,
+    MAX_SPEED_POINTS, MeasuredRate, MeasuredRates, NormalEquations, OUTLIER, PROFILE_SIZES, SpeedFamily,
+    SpeedFit, SpeedHistory, SpeedPoint, fit_fixed_part, fit_speed,
 };
-pub use throughput::{References, complete, pair_table};
+pub use throughput::{Profile, References, Unseen, complete, pair_table, unseen_by_request, unseen_per_s};

@@ -7,7 +7,7 @@ use crate::decide::Reason;
 use crate::model::{Cluster, Job, Tenants, Time};
 
 use super::holdings::{Change, Holdings};
-use super::{Fragmentation, Shares, Timeline, Waiting};
+use super::{Fragmentation, Shares, Timeline, Usage, Waiting};
 
 /// What a report shows beyond the summary.
 #[derive(Clone, Debug)]
@@ -21,6 +21,8 @@ pub struct Details {
     pub shares: Shares,
     /// What was free and of no use.
     pub fragmentation: Fragmentation,
+    /// How much of the time nodes trained.
+    pub usage: Usage,
 }
 
 impl Details {
@@ -32,12 +34,13 @@ impl Details {
             waiting: Waiting::default(),
             shares: Shares::new(tenants, cluster.gpu_count()),
             fragmentation: Fragmentation::new(cluster),
+            usage: Usage::new(cluster),
         }
     }
 
     /// Accounts for what is not over when the run is.
     pub fn finish(&mut self, at: Time) {
-        let Self { holdings, timeline, waiting, shares, fragmentation } = self;
+        let Self { holdings, timeline, waiting, shares, fragmentation, .. } = self;
         // Whoever holds something then does not wait, so only the devices are accounted for.
         holdings.finish(&mut |change| {
             if let Change::LetGo(job, held, since, left) = change {
@@ -59,7 +62,8 @@ fn wanted_gpus(job: &Job) -> f64 {
 impl Log for Details {
     fn step(&mut self, batch: &Batch, step: &Step) {
         let at = batch.at;
-        let Self { holdings, timeline, waiting, shares, fragmentation } = self;
+        let Self { holdings, timeline, waiting, shares, fragmentation, usage } = self;
+        usage.step(batch, step);
         let mut is_noted = true;
         let mut follow = |waiting: &mut Waiting, shares: &mut Shares, change: Change<'_>| match change {
             Change::Arrived(job) => {

@@ -116,7 +116,7 @@ impl Holdings {
     /// Tells what the actions of a step give away.
     pub(super) fn actions(&mut self, at: Time, step: &Step, tell: &mut impl FnMut(Change<'_>)) {
         for action in &step.actions {
-            if let Action::Start { job, attempt, allocation } = action {
+            if let Action::Start { job, attempt, allocation, .. } = action {
                 self.took(at, *job, *attempt, allocation, tell);
             }
         }

@@ -1,7 +1,7 @@
 //! What a run amounts to: folds over its records, and over nothing else.
 //!
 //! `fold` makes the rows and the summary that every run has. `details` is for reports and optional: it feeds
-//! `timeline`, `waiting`, `shares` and `fragmentation` with the changes that `holdings` sees. `quality` follows what jobs
+//! `timeline`, `waiting`, `shares` and `fragmentation` with the changes that `holdings` sees; `usage` follows what jobs do where. `quality` follows what jobs
 //! report of their losses.
 
 mod details;
@@ -14,6 +14,7 @@ mod shares;
 mod sizes;
 mod summary;
 mod timeline;
+mod usage;
 mod waiting;
 
 pub use details::Details;
@@ -26,4 +27,5 @@ pub use shares::{Share, Shares};
 pub use sizes::{SizeClass, waits_by_size};
 pub use summary::{Summary, percentile};
 pub use timeline::{Bar, Block, MOST_NODES, Timeline};
+pub use usage::{NodeUse, Usage};
 pub use waiting::{LongWait, MOST_NAMED, Waited, Waiting};

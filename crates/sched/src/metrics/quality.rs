@@ -343,7 +343,7 @@ impl Log for Quality {
             }
         }
         for action in &step.actions {
-            if let Action::Start { job, attempt, allocation } = action
+            if let Action::Start { job, attempt, allocation, .. } = action
                 && let Some(job) = self.open(*job)
             {
                 job.attempt = *attempt;

@@ -32,6 +32,11 @@ impl GpuSet {
         Self { devices, share_milli: if devices == 0 { 0 } else { GPU as u16 } }
     }
 
+    /// Half of each of these devices: what a gang has of them that shares them all with another gang.
+    pub const fn half(devices: u64) -> Self {
+        Self { devices, share_milli: if devices == 0 { 0 } else { GPU as u16 / 2 } }
+    }
+
     /// How many devices are touched.
     pub const fn count(self) -> u32 {
         self.devices.count_ones()
@@ -72,6 +77,23 @@ pub struct Placement {
     pub count: u32,
     /// The devices that they use together.
     pub gpus: GpuSet,
+}
+
+impl Placement {
+    /// What it takes of its node, where one instance demands so much. Instances that demand whole GPUs take half of each
+    /// where they share them with another gang, and everything else as ever.
+    pub fn takes(&self, demand: Resources) -> Resources {
+        let mut taken = demand.times(u64::from(self.count));
+        if self.is_beside(demand) {
+            taken.gpu_milli = taken.gpu_milli * u64::from(self.gpus.share_milli) / GPU;
+        }
+        taken
+    }
+
+    /// Whether it shares devices that one instance demands whole.
+    pub const fn is_beside(&self, demand: Resources) -> bool {
+        demand.gpu_milli >= GPU && self.gpus.devices != 0 && (self.gpus.share_milli as u64) < GPU
+    }
 }
 
 /// All that one job holds: placements in ascending order, at most one for each copy, task and node.
@@ -133,8 +155,33 @@ impl Allocation {
 
     /// What the placements take together, given the shape of the job.
     pub fn resources(&self, shape: &Parallelism) -> Resources {
-        let of = |p: &Placement| shape.demand_of(p.task).unwrap_or_default().times(u64::from(p.count));
+        let of = |p: &Placement| p.takes(shape.demand_of(p.task).unwrap_or_default());
         self.placements().iter().fold(Resources::NONE, |sum, p| sum + of(p))
+    }
+
+    /// The same with half of each device that is now taken whole, to be shared with another gang.
+    #[must_use]
+    pub fn halved(&self) -> Self {
+        let halved = |p: &Placement| {
+            let whole = u64::from(p.gpus.share_milli) == GPU;
+            Placement { gpus: if whole { GpuSet::half(p.gpus.devices) } else { p.gpus }, ..*p }
+        };
+        Self::new(self.placements().iter().map(halved).collect())
+    }
+
+    /// Whether both are on the same devices, whatever share of each they have.
+    pub fn is_on_same_devices(&self, other: &Self) -> bool {
+        let (here, there) = (self.placements(), other.placements());
+        let same = |(a, b): (&Placement, &Placement)| {
+            (a.copy, a.task, a.node, a.count) == (b.copy, b.task, b.node, b.count)
+                && a.gpus.devices == b.gpus.devices
+        };
+        here.len() == there.len() && here.iter().zip(there).all(same)
+    }
+
+    /// Whether it shares devices that the job demands whole.
+    pub fn is_beside(&self, shape: &Parallelism) -> bool {
+        self.placements().iter().any(|p| p.is_beside(shape.demand_of(p.task).unwrap_or_default()))
     }
 
     /// The different nodes in ascending order.
@@ -277,6 +324,23 @@ mod tests {
         assert_eq!(held.next_worker(&grown, 1000), None);
         assert_eq!(least.with(&Allocation::new(held.further_workers(&least, 9, 1000))), held);
         assert_eq!(held.further_workers(&least, 3, 1000).iter().map(|p| p.count).collect::<Vec<_>>(), [2, 1]);
+    }
+
+    #[test]
+    fn a_gang_that_shares_its_devices_takes_half_of_each() {
+        let shape = Parallelism::rigid(2, Resources { cpu_milli: 3000, ..Resources::gpus(1) });
+        let whole = Allocation::new(vec![placement(0, 1, 2)]);
+        let halved = whole.halved();
+        assert_eq!((halved.gpu_milli(), halved.workers()), (1000, 2));
+        let both = [&whole, &halved].map(|held| held.resources(&shape));
+        assert_eq!(both.map(|taken| taken.gpu_milli), [2000, 1000]);
+        assert_eq!(both.map(|taken| taken.cpu_milli), [6000, 6000]);
+        assert_eq!(halved.halved(), halved);
+        // A part of one device that was asked for is not shared any further.
+        let part = Parallelism::rigid(1, Resources { gpu_milli: 400, ..Resources::NONE });
+        let gpus = GpuSet { devices: 1, share_milli: 400 };
+        let held = Allocation::new(vec![Placement { gpus, ..placement(0, 1, 1) }]);
+        assert_eq!((held.resources(&part).gpu_milli, held.halved()), (400, held.clone()));
     }
 
     #[test]

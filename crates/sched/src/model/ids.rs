@@ -62,7 +62,7 @@ id!(
     "task "
 );
 id!(
-    /// A forked copy of a job (HadarE). Jobs that are not forked have copy 0 only.
+    /// A forked copy of a job (HadarE). Jobs that were never forked have copy 0 only.
     CopyId(u16),
     "copy "
 );

@@ -126,4 +126,12 @@ pub struct MoveCost {
     pub checkpoint_every: Option<Span>,
     /// Whether it cannot save when told to stop, so that stopping loses what it did since it last saved.
     pub loses_when_stopped: bool,
+    /// How long its copies take to be brought together, if it has several: from the order until all go on.
+    #[serde(skip_serializing_if = "is_nothing")]
+    pub merge: Span,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands out references")]
+const fn is_nothing(span: &Span) -> bool {
+    span.0 == 0
 }

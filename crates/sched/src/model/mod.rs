@@ -2,6 +2,7 @@
 
 mod allocation;
 mod cluster;
+mod copies;
 mod curve;
 mod goals;
 mod ids;
@@ -17,6 +18,7 @@ mod time;
 
 pub use allocation::{Allocation, GpuSet, MAX_GPUS_PER_NODE, Placement, SERVER_TASK, WORKER_TASK};
 pub use cluster::{Cluster, ClusterError, GpuType, GpuTypeSet, Node, NodeState};
+pub use copies::{CopyProgress, Quotas};
 pub(crate) use curve::any_number;
 pub use curve::{Better, Convergence, Curve, LossPoint};
 pub use goals::{Accuracy, Goals, PriorityClass, StopRule, Urgency};

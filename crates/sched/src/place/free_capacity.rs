@@ -37,6 +37,8 @@ pub(super) struct NodeRoom {
     is_there: bool,
     pub(super) gpu_type: Option<GpuTypeId>,
     pub(super) rack: RackId,
+    /// How many nodes with GPUs of its type stand before it.
+    pub(super) ordinal: u32,
     gpu_count: u32,
     /// One bit a wholly free device.
     whole: u64,
@@ -53,6 +55,7 @@ impl NodeRoom {
             is_there: true,
             gpu_type: node.gpu_type.filter(|_| gpu_count > 0),
             rack: node.rack,
+            ordinal: 0,
             gpu_count,
             whole: if gpu_count == 64 { u64::MAX } else { (1 << gpu_count) - 1 },
             shares: Vec::new(),
@@ -180,7 +183,12 @@ impl FreeCapacity {
             whole_free: vec![0; types],
             cpu_nodes: NodeSet::with_room(nodes),
         };
+        let mut ordinals = vec![0; types];
         for node in &cluster.nodes {
+            if let Some(gpu_type) = free.gpu_type(node.id) {
+                free.nodes[node.id.index()].ordinal = ordinals[gpu_type.index()];
+                ordinals[gpu_type.index()] += 1;
+            }
             free.set_state(node.id, node.state);
         }
         free
@@ -388,5 +396,5 @@ impl FreeCapacity {
 
 /// What one placement takes from its node.
 pub(super) fn demand(placement: &Placement, shape: &Parallelism) -> Resources {
-    shape.demand_of(placement.task).unwrap_or_default().times(u64::from(placement.count))
+    placement.takes(shape.demand_of(placement.task).unwrap_or_default())
 }

@@ -26,7 +26,8 @@ pub enum Rule {
     /// One worker at a time on the node with most free GPUs (most free CPUs where there are none).
     Spread,
     /// YARN-CS as coded by Tiresias' authors (NSDI 2019): the first node that holds the whole job; a
-    /// larger job takes wholly idle nodes of one rack and at most one partial one.
+    /// larger job takes wholly idle nodes of one rack and at most one partial one. It knows no GPU types: where there are
+    /// several, nodes are looked at in turn, the first of each type, then the second of each; a gang is on one type.
     Yarn,
 }
 
@@ -89,7 +90,7 @@ impl FreeCapacity {
             Topology::SameNode => (None, Some(first)),
         };
         let near = |fence: Fence| Fence { rack: rack.or(fence.rack), node, ..fence };
-        let fences = self.fences(ask.wanted, &job.worker);
+        let fences = self.fences(rule, ask.wanted, &job.worker);
         let counts = fences
             .map(near)
             .find_map(|fence| self.choose(rule, &job.worker, ask.workers, fence, node.is_some()))?;
@@ -102,10 +103,14 @@ impl FreeCapacity {
         if ask.workers == 0 {
             return None;
         }
-        let counts = self.fences(ask.wanted, &job.worker).find_map(|fence| {
-            let one_node = ask.wanted.topology == Topology::SameNode;
-            self.choose(rule, &job.worker, ask.workers, fence, one_node)
-        })?;
+        let one_node = ask.wanted.topology == Topology::SameNode;
+        let mut found = self
+            .fences(rule, ask.wanted, &job.worker)
+            .filter_map(|fence| self.choose(rule, &job.worker, ask.workers, fence, one_node));
+        let counts = match rule {
+            Rule::Yarn => found.min_by_key(|counts| counts.first().map(|(node, _)| self.node(*node).ordinal)),
+            _ => found.next(),
+        }?;
         let part = (CopyId(0), WORKER_TASK);
         let mut placed: Vec<Placement> =
             counts.iter().map(|(node, count)| self.take_slots(part, *node, &job.worker, *count)).collect();
@@ -146,8 +151,9 @@ impl FreeCapacity {
     }
 
     /// The fences to try one after the other.
-    fn fences(&self, wanted: &Wanted, worker: &Resources) -> impl Iterator<Item = Fence> + use<> {
-        let one_type = !wanted.mixed_gpu_types && worker.gpu_milli > 0;
+    fn fences(&self, rule: Rule, wanted: &Wanted, worker: &Resources) -> impl Iterator<Item = Fence> + use<> {
+        let may_mix = wanted.mixed_gpu_types && rule != Rule::Yarn;
+        let one_type = !may_mix && worker.gpu_milli > 0;
         let types: Vec<GpuTypeSet> = if one_type {
             self.types_in(wanted.gpu_types).map(|i| GpuTypeSet::of(&[GpuTypeId(i as u8)])).collect()
         } else {
@@ -386,7 +392,7 @@ impl FreeCapacity {
     /// Every task in order on the fullest node that still holds it, all inside one fence.
     fn place_graph(&mut self, graph: &TaskGraph, wanted: &Wanted) -> Option<Allocation> {
         let largest = graph.tasks.iter().map(|task| task.demand).max_by_key(|demand| demand.gpu_milli)?;
-        let fences: Vec<Fence> = self.fences(wanted, &largest).collect();
+        let fences: Vec<Fence> = self.fences(Rule::Pack, wanted, &largest).collect();
         let whole_nodes = |fence: &Fence| -> Vec<Fence> {
             let usable = self.in_order(&largest, *fence);
             usable.into_iter().map(|node| Fence { node: Some(node), ..*fence }).collect()

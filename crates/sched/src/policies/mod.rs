@@ -3,6 +3,7 @@
 mod easy;
 mod fifo;
 pub mod gavel;
+mod hadar;
 mod optimus;
 mod sharing;
 mod slaq;
@@ -21,6 +22,11 @@ pub const ALL: &[&Entry] = &[
     &easy::ENTRY,
     &sharing::FAIR,
     &sharing::DRF,
+    &gavel::GAVEL,
+    &gavel::ALLOX,
+    &gavel::GANDIVA,
+    &hadar::HADAR,
+    &hadar::HADARE,
     &slaq::SLAQ,
     &slaq::SLAQ_TAIL,
     &srtf::SRTF,

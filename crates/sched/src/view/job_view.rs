@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-use crate::estimate::{LossHistory, SpeedHistory};
+use crate::estimate::{LossHistory, MeasuredRates, SpeedHistory};
 use crate::model::{Allocation, Attempt, CopyId, GpuTypeId, Job, JobId, NodeId, Span, Time};
 
 /// What the job is doing.
@@ -45,6 +45,9 @@ pub struct JobView {
     /// The speeds that were measured of it, by size.
     #[serde(default)]
     pub speeds: SpeedHistory,
+    /// The speeds that were measured of it, by GPU type and workers.
+    #[serde(default, skip_serializing_if = "MeasuredRates::is_empty")]
+    pub measured: MeasuredRates,
     /// What the policy asked to remember about it.
     pub note: Note,
     /// A node on which it failed, and until when it should not go back there.
@@ -64,6 +67,7 @@ impl JobView {
             served: Served { changed: at, arrived: at, ..Served::default() },
             losses: Arc::default(),
             speeds: SpeedHistory::default(),
+            measured: MeasuredRates::default(),
             note: Note::default(),
             shuns: None,
         }
@@ -117,8 +121,10 @@ impl JobView {
         }
     }
 
-    /// How fast the whole gang goes on GPUs of one type, as far as known: as it was profiled, else as it declares, on
-    /// every type alike and in proportion to its workers. `None` if nothing is known of it; 0 where it does not fit.
+    /// How fast the whole gang goes on GPUs of one type, as far as known. What is trusted, in this order: that it was
+    /// profiled there with so many workers; that it was measured there itself; what it declares, and last what was
+    /// measured of it elsewhere, both on every type alike and in proportion to its workers. `None` if nothing is known of
+    /// it, so that whoever asks may estimate; 0 where it does not fit.
     pub fn iterations_per_s(&self, gpu_type: GpuTypeId, workers: u32, spread: bool) -> Option<f64> {
         if !self.job.wanted.gpu_types.has(gpu_type) {
             return Some(0.0);
@@ -126,6 +132,9 @@ impl JobView {
         let declared = &self.job.declared;
         if let Some(per_s) = declared.rates.as_ref().and_then(|rates| rates.per_s(gpu_type, workers, spread))
         {
+            return Some(per_s);
+        }
+        if let Some(per_s) = self.measured.per_s(gpu_type, workers, spread) {
             return Some(per_s);
         }
         let least = self.job.shape.data_parallel().map_or(1, |shape| shape.workers.min.max(1));
@@ -166,7 +175,7 @@ pub struct Done {
     pub as_of: Time,
     /// Iterations a second since then; 0 while it does not run.
     pub speed: f64,
-    /// Iterations of each copy, for a forked job only.
+    /// Iterations that each copy did in this attempt, for a forked job only; ascending.
     pub copies: SmallVec<[(CopyId, f64); 1]>,
     /// Iterations that a restart would begin from.
     pub saved: f64,

@@ -189,7 +189,7 @@ pub(crate) struct History {
     dice: Dice,
     course: Course,
     resizing: BTreeMap<JobId, (Attempt, Allocation)>,
-    merging: Vec<(JobId, Attempt)>,
+    merging: Vec<(JobId, Attempt, u32)>,
     wake: Option<Time>,
     next_job: u32,
 }
@@ -219,10 +219,10 @@ impl History {
         self.wake = step.wake;
         for action in &step.actions {
             match action {
-                Action::Resize { job, attempt, allocation } => {
+                Action::Resize { job, attempt, allocation, .. } => {
                     self.resizing.insert(*job, (*attempt, allocation.clone()));
                 }
-                Action::Merge { job, attempt } => self.merging.push((*job, *attempt)),
+                Action::Merge { job, attempt, number, .. } => self.merging.push((*job, *attempt, *number)),
                 Action::Start { .. } | Action::Stop { how: How::Save | How::Finish, .. } => {}
             }
         }
@@ -235,8 +235,8 @@ impl History {
             events.push(Event::Arrived { job: make(&mut self.dice, self.next_job, self.at) });
             self.next_job += 1;
         }
-        for (job, attempt) in std::mem::take(&mut self.merging) {
-            events.push(Event::Merged { job, attempt });
+        for (job, attempt, number) in std::mem::take(&mut self.merging) {
+            events.push(Event::Merged { job, attempt, number });
         }
         if self.dice.chance(8) {
             self.change_a_node(&mut events);
@@ -286,7 +286,15 @@ impl History {
                         let (speed, saved) = (1.0, iterations);
                         let loss = self.dice.roll(100) as f64 / 10.0 + 10.0 / (1.0 + iterations);
                         let losses = vec![LossPoint { iteration: iterations, loss, accuracy: None }];
-                        Some(Event::Progress { job, attempt, iterations, speed, saved, losses })
+                        Some(Event::Progress {
+                            job,
+                            attempt,
+                            iterations,
+                            speed,
+                            saved,
+                            losses,
+                            copies: Vec::new(),
+                        })
                     }
                     _ => None,
                 }

@@ -269,11 +269,11 @@ impl Backend for World<'_> {
 
     fn perform(&mut self, action: &Action) {
         match action {
-            Action::Start { job, attempt, allocation } => self.start(*job, *attempt, allocation),
+            Action::Start { job, attempt, allocation, .. } => self.start(*job, *attempt, allocation),
             Action::Stop { job, attempt, how } => self.stop(*job, *attempt, *how),
-            Action::Resize { job, attempt, allocation } => self.resize(*job, *attempt, allocation),
-            Action::Merge { job, attempt } => {
-                self.ready.push(Event::Merged { job: *job, attempt: *attempt });
+            Action::Resize { job, attempt, allocation, .. } => self.resize(*job, *attempt, allocation),
+            Action::Merge { job, attempt, number, .. } => {
+                self.ready.push(Event::Merged { job: *job, attempt: *attempt, number: *number });
             }
         }
     }

@@ -43,6 +43,44 @@ pub enum GenerateError {
         /// The preset.
         preset: &'static str,
     },
+    /// An option that the preset does not have.
+    #[error("preset `{preset}` has no option `{key}`; {hint}")]
+    UnknownOption {
+        /// The preset.
+        preset: &'static str,
+        /// What was given.
+        key: String,
+        /// The nearest option, or all of them.
+        hint: String,
+    },
+    /// A value that is none for an option.
+    #[error("preset `{preset}`: {message}")]
+    Option {
+        /// The preset.
+        preset: &'static str,
+        /// What is wrong, and what would be right.
+        message: String,
+    },
+    /// A model of the preset of which the table of throughputs knows nothing.
+    #[error(
+        "the table of throughputs has no figure for `{model}` on one {gpu_type}; give another table, or none"
+    )]
+    NotInTable {
+        /// The model.
+        model: String,
+        /// The GPU type.
+        gpu_type: &'static str,
+    },
+    /// A job that runs on no GPU type of the cluster.
+    #[error(
+        "the table of throughputs has no figure for `{model}` on {gpus} GPUs of any type of the cluster; give another cluster, or other types with --throughputs"
+    )]
+    FitsNowhere {
+        /// The model.
+        model: String,
+        /// The gang.
+        gpus: u32,
+    },
     /// Speeds that cannot be used.
     #[error(transparent)]
     Speeds(#[from] SpeedsError),

@@ -5,6 +5,7 @@
 mod error;
 mod learning;
 mod presets;
+mod profiled;
 mod rhythm;
 mod servers;
 
@@ -20,11 +21,13 @@ use trainyard_sched::model::{
 pub use error::GenerateError;
 pub use learning::{Declares, LEAVES_AT, Learning};
 pub use presets::{PRESETS, Preset};
+pub use profiled::Profiled;
 pub use servers::{
     SLOT_S, ServerJob, ServerMix, ServerSpeeds, SpeedsError, draw_server_jobs, server_cluster,
     server_model_needs_gpu, server_models, server_workload,
 };
 
+use crate::physics::ThroughputTable;
 use crate::trace::{Declaring, SPREAD_LIMIT, declare};
 use crate::truth::{Ending, Truth};
 use crate::workload::{Done, ImportReport, Workload};
@@ -56,6 +59,12 @@ pub struct Parameters {
     pub move_cost: MoveCost,
     /// How fast jobs with parameter servers go.
     pub server_speeds: ServerSpeeds,
+    /// Options of the preset; see [`Preset::options`].
+    pub options: toml::Table,
+    /// The GPU types of the cluster in the order of their ids. While empty, they are those of the preset's cluster.
+    pub gpu_types: Vec<Arc<str>>,
+    /// How fast profiled jobs go; `None` means Gavel's figures.
+    pub throughputs: Option<Arc<ThroughputTable>>,
 }
 
 /// A part of the GPU time of a cluster.
@@ -80,6 +89,9 @@ impl Default for Parameters {
             declared: Declaring::Exact,
             move_cost: MoveCost::default(),
             server_speeds: ServerSpeeds::default(),
+            options: toml::Table::new(),
+            gpu_types: Vec::new(),
+            throughputs: None,
         }
     }
 }
@@ -89,6 +101,12 @@ impl Parameters {
     /// is given and no days, it is met exactly and the days only on average.)
     pub fn times(mut self, factor: f64) -> Result<Self, GenerateError> {
         let preset = find(&self.preset)?;
+        if let Some(profiled) = preset.profiled {
+            profiled.faster(&mut self.options, factor);
+            let jobs = f64::from(self.jobs.unwrap_or(preset.jobs)) * factor;
+            self.jobs = Some(jobs.round().clamp(1.0, f64::from(JOB_LIMIT)) as u32);
+            return Ok(self);
+        }
         // What is open is filled in first, so that it does not follow from the new numbers.
         match (self.jobs, self.days, self.load) {
             (None, None, None) => {
@@ -126,6 +144,13 @@ pub fn generate(parameters: &Parameters) -> Result<Workload, GenerateError> {
     check(parameters)?;
     let mut report = ImportReport { source: describe(preset, parameters), ..ImportReport::default() };
     report.find(Done::Assumed, format!("figures of the preset {}: {}", preset.name, preset.source), None);
+    if let Some(kind) = preset.profiled {
+        return profiled::generate(kind, preset, parameters, report);
+    }
+    if let Some(key) = parameters.options.keys().next() {
+        let hint = "it has none".to_owned();
+        return Err(GenerateError::UnknownOption { preset: preset.name, key: key.clone(), hint });
+    }
     if let Some(mix) = preset.servers {
         return servers::generate(&mix, preset, parameters, report);
     }

@@ -4,6 +4,7 @@
 //! (SOSP 2023), which has the jobs with a known run time of the trace published with Jeon et al., ATC 2019.
 
 use super::learning::Learning;
+use super::profiled::Profiled;
 use super::rhythm::Rhythm;
 use super::servers::ServerMix;
 
@@ -29,6 +30,8 @@ pub struct Preset {
     pub(crate) learning: Option<fn() -> Learning>,
     /// How its jobs are mixed, if they use parameter servers. The figures below are not used then.
     pub servers: Option<ServerMix>,
+    /// How its jobs are drawn, if they are profiled on several types of GPUs. The figures below are not used then.
+    pub profiled: Option<Profiled>,
     pub(crate) classes: &'static [SizeClass],
     /// Tenants and their shares of the jobs.
     pub(crate) tenants: &'static [(&'static str, f64)],
@@ -46,7 +49,99 @@ pub(crate) struct SizeClass {
 }
 
 /// All presets.
-pub const PRESETS: &[Preset] = &[DAY, PHILLY, SLAQ_W, SLAQ_W_DIVIDING, C96, C96U, C12, C12U];
+pub const PRESETS: &[Preset] = &[
+    DAY,
+    PHILLY,
+    SLAQ_W,
+    SLAQ_W_DIVIDING,
+    C96,
+    C96U,
+    C12,
+    C12U,
+    GAVEL,
+    GAVEL_A,
+    GAVEL_B,
+    GAVEL_C,
+    S_240,
+    mix("m-1", 1),
+    mix("m-3", 3),
+    mix("m-4", 4),
+    mix("m-5", 5),
+    mix("m-8", 8),
+    mix("m-10", 10),
+    mix("m-12", 12),
+];
+
+/// Gavel's generator of traces and the cluster of its simulations. The public code takes each GPU for a server.
+const GAVEL: Preset = Preset {
+    name: "gavel",
+    title: "jobs of Gavel's generator that arrive at random, on 36 GPUs each of three types",
+    source: "Gavel (OSDI 2020): the generator of its public code, number for number",
+    jobs: 6000,
+    days: 6000.0 / 4.8 / 24.0,
+    load: None,
+    cluster: Some("36x1:v100,36x1:p100,36x1:k80"),
+    report_every_s: None,
+    learning: None,
+    servers: None,
+    profiled: Some(Profiled::Gavel { multi_gpu: false, jobs_per_h: 4.8 }),
+    classes: &[],
+    tenants: &[],
+    rhythm: Rhythm { hours: [1.0; 24], weekdays: [1.0; 7] },
+    endings: [1.0, 0.0, 0.0],
+};
+
+/// The smallest of three sets for which results of Gavel's own simulator are known.
+const GAVEL_A: Preset = Preset {
+    name: "gavel-a",
+    title: "30 jobs of Gavel's generator with one GPU each, all at once, on 4 GPUs each of three types",
+    jobs: 30,
+    cluster: Some("4x1:v100,4x1:p100,4x1:k80"),
+    profiled: Some(Profiled::Gavel { multi_gpu: false, jobs_per_h: 0.0 }),
+    ..GAVEL
+};
+
+/// The same with gangs.
+const GAVEL_B: Preset = Preset {
+    name: "gavel-b",
+    title: "30 jobs of Gavel's generator with 1 to 8 GPUs, all at once, on 8 GPUs each of three types",
+    cluster: Some("8x1:v100,8x1:p100,8x1:k80"),
+    profiled: Some(Profiled::Gavel { multi_gpu: true, jobs_per_h: 0.0 }),
+    ..GAVEL_A
+};
+
+/// A larger one with gangs.
+const GAVEL_C: Preset = Preset {
+    name: "gavel-c",
+    title: "120 jobs of Gavel's generator with 1 to 8 GPUs, all at once, on 20 GPUs each of three types",
+    jobs: 120,
+    cluster: Some("20x1:v100,20x1:p100,20x1:k80"),
+    ..GAVEL_B
+};
+
+/// Jobs for Hadar. Its categories of GPU-hours, models and cluster are as they are told of; nobody published the trace.
+const S_240: Preset = Preset {
+    name: "s-240",
+    title: "240 jobs from minutes to 100 GPU-hours, all at once, on 15 nodes of 4 GPUs of three types",
+    source: "after Hadar (2025), whose own trace is not public; speeds are Gavel's",
+    jobs: 240,
+    cluster: Some("5x4:v100,5x4:p100,5x4:k80"),
+    profiled: Some(Profiled::Categories),
+    ..GAVEL
+};
+
+/// A few jobs that may be forked, for HadarE; the number is that of the jobs. What the paper's own mixes hold is not public.
+const fn mix(name: &'static str, jobs: u32) -> Preset {
+    Preset {
+        name,
+        title: "jobs of 2 to 6 hours on a V100 that may be forked, all at once, on 5 nodes of one GPU",
+        source: "after HadarE (2025), whose own mixes are not public; speeds are Gavel's",
+        jobs,
+        cluster: Some("2x1:v100,1x1:p100,2x1:k80"),
+        profiled: Some(Profiled::Mix),
+        ..GAVEL
+    }
+}
 
 /// The workload on which DL2 is compared with Optimus and DRF, as far as it can be known; see [`ServerMix`].
 const C96: Preset = Preset {
@@ -60,6 +155,7 @@ const C96: Preset = Preset {
     report_every_s: Some(1200.0),
     learning: None,
     servers: Some(ServerMix { most_arrivals: 3, model_by_length: true }),
+    profiled: None,
     classes: &[],
     tenants: &[],
     rhythm: Rhythm { hours: [1.0; 24], weekdays: [1.0; 7] },
@@ -102,6 +198,7 @@ const SLAQ_W: Preset = Preset {
     report_every_s: Some(3.0),
     learning: Some(Learning::default),
     servers: None,
+    profiled: None,
     classes: &[],
     tenants: &[],
     rhythm: Rhythm { hours: [1.0; 24], weekdays: [1.0; 7] },
@@ -129,6 +226,7 @@ const DAY: Preset = Preset {
     report_every_s: None,
     learning: None,
     servers: None,
+    profiled: None,
     classes: &[
         SizeClass {
             sizes: &[(1, 38.0), (2, 16.0)],
@@ -168,6 +266,7 @@ const PHILLY: Preset = Preset {
     report_every_s: None,
     learning: None,
     servers: None,
+    profiled: None,
     classes: &[
         SizeClass {
             sizes: &[(1, 76_627.0)],

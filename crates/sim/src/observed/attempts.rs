@@ -230,7 +230,7 @@ impl Seen {
 
     fn action(&mut self, cluster: &Cluster, at: Time, action: &Action) {
         match action {
-            Action::Start { job, attempt, allocation } => {
+            Action::Start { job, attempt, allocation, .. } => {
                 let extent = Extent::of(cluster, allocation);
                 if let Some(job) = self.job(*job) {
                     job.attempts.push(AttemptSeen {
@@ -252,7 +252,7 @@ impl Seen {
                     attempt.stop.get_or_insert(at);
                 }
             }
-            Action::Resize { job, attempt, allocation } => {
+            Action::Resize { job, attempt, allocation, .. } => {
                 let extent = Extent::of(cluster, allocation);
                 if let Some(attempt) = self.attempt(*job, *attempt) {
                     attempt.moving = Some(at);

@@ -91,6 +91,7 @@ impl<F: Fn(JobId) -> bool> Truths<F> {
             load: Span::ZERO,
             checkpoint_every: checkpoints(job),
             loses_when_stopped: loses,
+            merge: Span::ZERO,
         };
         if job.no_numbers > 0 {
             let what = "losses that are no numbers are left out; policies saw them in the real run";

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use trainyard_sched::estimate::{graph_iteration_s, ring_all_reduce_s};
 use trainyard_sched::model::{
-    Allocation, Cluster, GPU, GpuTypeId, Job, Link, NodeId, Parallelism, Placement, SERVER_TASK, TaskId,
+    Allocation, Cluster, GpuTypeId, Job, Link, NodeId, Parallelism, Placement, SERVER_TASK, TaskId,
 };
 
 use crate::truth::{Speed, Truth};
@@ -50,10 +50,12 @@ pub struct Crowd {
     pub flows: u32,
     /// Other jobs on the job's most shared device.
     pub sharers: u32,
+    /// The row of the job's table of the gang with which it shares all its devices, if it does and that one has a row.
+    pub beside: Option<u32>,
 }
 
 impl Physics {
-    /// Whether the speed of a job depends on its neighbours.
+    /// Whether the speed of every job depends on its neighbours. That of gangs that share all their devices always does.
     pub fn has_neighbours(&self) -> bool {
         self.shared_links || self.sharing_slowdown > 0.0
     }
@@ -80,7 +82,7 @@ impl Physics {
             Parallelism::DataParallel(_) => self.gang_speed(cluster, truth, held, crowd),
         };
         let shared = 1.0 + self.sharing_slowdown * f64::from(crowd.sharers);
-        per_s * self.distance_factor(cluster, held) / shared
+        per_s * self.distance_factor(cluster, held) / shared * beside_factor(cluster, job, truth, held, crowd)
     }
 
     fn gang_speed(&self, cluster: &Cluster, truth: &Truth, held: &Allocation, crowd: Crowd) -> f64 {
@@ -93,7 +95,7 @@ impl Physics {
             // All that there is to its speed is in what was measured.
             Speed::Measured(speeds) => return speeds.iterations_per_s(&Extent::of(cluster, held)),
             Speed::Table { table, row } => {
-                let gpus = (held.gpu_milli() / GPU) as u32;
+                let gpus: u32 = held.placements().iter().map(|p| p.gpus.count()).sum();
                 let locality = locality(cluster, held);
                 let each = gpu_types(cluster, held).into_iter().map(|gpu_type| {
                     let name = &cluster.gpu_types[gpu_type.index()].name;
@@ -180,6 +182,24 @@ pub(crate) fn locality(cluster: &Cluster, held: &Allocation) -> Locality {
     if one_rack { Locality::Rack } else { Locality::Cluster }
 }
 
+/// How fast a gang goes, in proportion, because it shares all its devices with another one: as was measured of the two
+/// kinds of job, else half as fast, as if they took turns.
+fn beside_factor(cluster: &Cluster, job: &Job, truth: &Truth, held: &Allocation, crowd: Crowd) -> f64 {
+    const TURNS: f64 = 0.5;
+    if crowd.sharers == 0 || !held.is_beside(&job.shape) {
+        return 1.0;
+    }
+    let Speed::Table { table, row } = &truth.speed else { return TURNS };
+    let gpus: u32 = held.placements().iter().map(|p| p.gpus.count()).sum();
+    let measured = |gpu_type: GpuTypeId| {
+        let name = &cluster.gpu_types[gpu_type.index()].name;
+        let alone = table.per_s(*row, name, gpus, Locality::Node).filter(|per_s| *per_s > 0.0)?;
+        Some(table.pair_per_s(*row, crowd.beside?, name, gpus)? / alone)
+    };
+    let factors = gpu_types(cluster, held).into_iter().map(|gpu_type| measured(gpu_type).unwrap_or(TURNS));
+    factors.fold(f64::INFINITY, f64::min)
+}
+
 /// Adds the time to bring gradients together over the nodes of the job.
 fn with_all_reduce(per_s: f64, cluster: &Cluster, truth: &Truth, held: &Allocation, crowd: Crowd) -> f64 {
     if truth.gradient_bytes <= 0.0 || per_s <= 0.0 {
@@ -231,7 +251,7 @@ mod tests {
 
     fn speed(physics: &Physics, cluster: &Cluster, truth: &Truth, held: &Allocation, flows: u32) -> f64 {
         let gang = job(Parallelism::gang(held.workers()));
-        physics.iterations_per_s(cluster, &gang, truth, held, Crowd { flows, sharers: 0 })
+        physics.iterations_per_s(cluster, &gang, truth, held, Crowd { flows, ..Crowd::default() })
     }
 
     #[test]

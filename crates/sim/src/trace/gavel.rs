@@ -5,9 +5,11 @@
 //! for none, and else how many times its run time on V100 a job may take from arrival to end, as in Gavel's
 //! scheduler (`job.SLO * job.duration` after its arrival); it becomes the deadline.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use trainyard_sched::model::{GpuTypeId, GpuTypeSet, MoveCost, Parallelism, Rates, Span, Time, Wanted};
+use trainyard_sched::model::{GpuTypeSet, ModelId, MoveCost, Parallelism, Rates, Span, Time, Wanted};
 
 use super::error::TraceError;
 use super::fields::{
@@ -123,8 +125,10 @@ pub(super) fn objective(field: &str, value: &str) -> Result<Option<f64>, Problem
 pub(super) struct Catalogue {
     table: Arc<ThroughputTable>,
     gpu_types: Vec<Arc<str>>,
-    /// What the table says of each row, for these types.
-    rates: Vec<Option<Arc<Rates>>>,
+    /// Models are known by number: that of their row.
+    models: bool,
+    /// What the table says of gangs of each row, for these types.
+    rates: RefCell<BTreeMap<(u32, u32), Option<Arc<Rates>>>>,
 }
 
 impl Catalogue {
@@ -137,8 +141,18 @@ impl Catalogue {
         });
         let table = import.options.throughputs.clone().unwrap_or_else(gavel_throughputs);
         let gpu_types = import.options.gpu_types.clone();
-        let rates = (0..table.rows()).map(|row| table.rates(row, &gpu_types).shared()).collect();
-        Self { table, gpu_types, rates }
+        // Pairs name the other model, which may belong to no job of the trace.
+        let models = !gpu_types.is_empty()
+            && table.has_pairs()
+            && (0..table.rows()).all(|row| import.model(table.name(row)).0 == row);
+        Self { table, gpu_types, models, rates: RefCell::default() }
+    }
+
+    /// What is known of gangs of a row; shared by all that are alike.
+    fn rates(&self, row: u32, gpus: u32) -> Option<Arc<Rates>> {
+        let model = |row| self.models.then_some(ModelId(row));
+        let made = || self.table.rates(row, &self.gpu_types, Some(gpus), model).shared();
+        self.rates.borrow_mut().entry((row, gpus)).or_insert_with(made).clone()
     }
 
     /// A job of `steps` iterations on `gpus` GPUs. Its declared iteration time is that on V100.
@@ -161,17 +175,12 @@ impl Catalogue {
             let what = "the steps take longer than three thousand years";
             return Err(Problem::new(what, "total steps", &steps.to_string()));
         }
-        let fits: Vec<GpuTypeId> = (0..self.gpu_types.len().min(GpuTypeSet::MAX_TYPES))
-            .filter(|i| per_s(&self.gpu_types[*i]).is_some())
-            .map(|i| GpuTypeId(i as u8))
-            .collect();
-        if fits.is_empty() && !self.gpu_types.is_empty() {
+        let gpu_types = self.table.gpu_types(row, gpus, &self.gpu_types);
+        if gpu_types == GpuTypeSet::NONE {
             return Err(problem(
                 "the table of throughputs has no figure for the job type on any GPU type of the cluster",
             ));
         }
-        let everywhere = fits.len() == self.gpu_types.len();
-        let gpu_types = if everywhere { GpuTypeSet::ALL } else { GpuTypeSet::of(&fits) };
         let truth = Truth {
             iterations: steps,
             speed: Speed::Table { table: Arc::clone(&self.table), row },
@@ -184,7 +193,7 @@ impl Catalogue {
         Ok(Draft {
             model: job_type,
             iteration: reference.map(|per_s| Span::from_secs_f64(1.0 / per_s)),
-            rates: self.rates[row as usize].clone(),
+            rates: self.rates(row, gpus),
             wanted: Wanted { gpu_types, ..Wanted::default() },
             ..Draft::plain(submitted, Parallelism::gang(gpus), truth)
         })
@@ -193,6 +202,8 @@ impl Catalogue {
 
 #[cfg(test)]
 mod tests {
+    use trainyard_sched::model::GpuTypeId;
+
     use super::*;
     use crate::trace::{Options, dropped_places, read_from};
     use crate::workload::Done;

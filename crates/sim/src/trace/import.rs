@@ -186,6 +186,11 @@ impl<'o> Import<'o> {
         self.shift = true;
     }
 
+    /// The number of a model, which is known from then on.
+    pub(crate) fn model(&mut self, name: &str) -> ModelId {
+        ModelId(self.models.intern(name))
+    }
+
     /// Says once that something was assumed.
     pub(crate) fn assume(&mut self, what: &str) {
         self.report.find(Done::Assumed, what, None);

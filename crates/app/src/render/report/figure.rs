@@ -36,9 +36,19 @@ impl Figure<'_> {
 
     /// A drawing of `height` units between two axes. Its width is that of its place.
     pub(crate) fn plot(&self, x: &Axis, y: &Axis, height: u32, drawing: &Markup) -> Markup {
+        self.framed(x, y, height, drawing, true)
+    }
+
+    /// The same, where there is nothing to read out at a place of the drawing.
+    pub(crate) fn plot_without_read_outs(&self, x: &Axis, y: &Axis, height: u32, drawing: &Markup) -> Markup {
+        self.framed(x, y, height, drawing, false)
+    }
+
+    fn framed(&self, x: &Axis, y: &Axis, height: u32, drawing: &Markup, read_out: bool) -> Markup {
         let gutter = format!("--gutter:{}ch;--height:{height}px", y.widest_label() + 1);
+        let of = |axis: &Axis| read_out.then(|| axis.for_script());
         html! {
-            div.plot style=(gutter) data-x=(x.for_script()) data-y=(y.for_script()) {
+            div.plot style=(gutter) data-x=[of(x)] data-y=[of(y)] {
                 @if !y.title.is_empty() { p.ytitle aria-hidden="true" { (y.title) } }
                 div.yticks aria-hidden="true" {
                     @for tick in &y.ticks { span style={ "bottom:" (percent(tick.at)) } { (tick.label) } }

@@ -2,10 +2,12 @@
 //! and without scripts.
 //!
 //! It is put together from blocks: `page` is the frame; `facts`, `import`, `numbers`, `tenants` and `waiters` tell; the
-//! figures (`lines`, `ranges`, `parts`, `gantt`) show; `picker` shows one of several. A block knows how to draw and not
+//! figures (`lines`, `bars`, `bands`, `ranges`, `parts`, `gantt`) show; `picker` shows one of several. A block knows how to draw and not
 //! what is drawn; `simulation` and `closer` know what the page of a run or a comparison has. Pages of other commands use
 //! the same blocks.
 
+mod bands;
+mod bars;
 mod closer;
 mod facts;
 mod figure;
@@ -22,6 +24,8 @@ mod tenant_colours;
 mod tenants;
 mod waiters;
 
+pub(crate) use bands::{Stretch, bands};
+pub(crate) use bars::bars;
 use closer::{one_at_a_time, reasons, waits_by_size};
 pub(crate) use facts::{facts, simulated};
 pub(crate) use figure::{Figure, legend, swatch};

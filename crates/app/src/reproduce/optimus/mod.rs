@@ -254,7 +254,7 @@ mod tests {
     fn a_small_run_passes_its_checks_in_their_order() {
         let [strong, smooth] = [ServerSpeeds::Strong, ServerSpeeds::StrongFitted]
             .map(|speeds| speeds.functions().expect("figures"));
-        let effort = Effort { seed: Seed(7), seeds: Some(2), quick: true };
+        let effort = Effort { seed: Seed(7), seeds: Some(2), quick: true, nightly: false };
         let found = findings(&effort, &silent(), &strong, &smooth, "a test");
         let checks: Vec<&str> = found.rows.iter().map(|row| row.check).collect();
         assert_eq!(checks, ["B-1", "B-2", "B-3", "B-4", "B-5", "B-6"]);
@@ -291,7 +291,7 @@ mod tests {
         if std::env::var_os("TRAINYARD_SHOW_ROWS").is_some() {
             let [smooth, grid] = [ServerSpeeds::StrongFitted, ServerSpeeds::Strong]
                 .map(|speeds| speeds.functions().expect("figures"));
-            let effort = Effort { seed: Seed(0), seeds: None, quick: false };
+            let effort = Effort { seed: Seed(0), seeds: None, quick: false, nightly: false };
             for (speeds, which) in [(&grid, "the grid"), (&full, "the full table")] {
                 println!("== {which}");
                 print(&findings(&effort, &silent(), speeds, &smooth, which));

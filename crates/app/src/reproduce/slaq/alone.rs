@@ -182,7 +182,15 @@ fn shares_after_reports(
                 |k: u32| LossPoint { iteration: f64::from(k), loss: course(f64::from(k)), accuracy: None };
             let losses = (0..20).map(loss).collect();
             let (iterations, speed, saved) = (20.0, 7.0, 0.0);
-            events.push(Event::Progress { job: *job, attempt: *attempt, iterations, speed, saved, losses });
+            events.push(Event::Progress {
+                job: *job,
+                attempt: *attempt,
+                iterations,
+                speed,
+                saved,
+                losses,
+                copies: Vec::new(),
+            });
         }
     }
     core.step(&Batch { at: Time(1), events });

@@ -130,5 +130,6 @@ fn run(effort: &Effort, progress: &Progress<'_>) -> Result<Findings, Failure> {
         rows: checks::rows(&runs, &predicted, &slaq, effort)?,
         readings: checks::readings(&runs, &predicted, &slaq, effort)?,
         plots: plots::plots(&runs, &predicted),
+        ..Findings::default()
     })
 }

@@ -5,8 +5,8 @@ use std::path::Path;
 use rustix::process::Signal;
 use trainyard_sched::control::{Event, Outcome};
 
-use super::files::{self, Ledger, Source};
-use super::one::End;
+use super::files::{self, Source};
+use super::one::{End, OneCopy};
 use super::{Closing, Forked};
 use crate::executor::Reporter;
 use crate::local::attempt::Ended;
@@ -19,18 +19,20 @@ impl Forked {
             return false;
         }
         let base = self.ledger.iterations;
-        let left = self.copies.iter().map(|copy| Source {
+        let source = |copy: &OneCopy| Source {
             folder: copy.folder.0.join("checkpoints"),
             iterations: copy.left_since(base),
-        });
-        let mut left: Vec<Source> = left.filter(|source| source.iterations > 0.0).collect();
+        };
+        let mut left: Vec<Source> = self.copies.iter().map(source).collect();
+        let contributed: Vec<f64> = left.iter().map(|source| source.iterations).collect();
+        left.retain(|source| source.iterations > 0.0);
         if self.is_new {
             // They had nothing in common yet.
             left.truncate(1);
         }
         if !left.is_empty() && self.closing != Some(Closing::Unmerged) {
             let iterations = base + left.iter().map(|source| source.iterations).sum::<f64>();
-            self.merge(Ledger { number: self.ledger.number + 1, iterations }, left);
+            self.merge(self.ledger.after(iterations, &contributed), left);
             return false;
         }
         let ended = self.ended();

@@ -20,12 +20,15 @@ const FORM: &str = "safetensors";
 const MOST_DEPTH: usize = 8;
 
 /// How far a job with several copies is: what is merged.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Ledger {
     /// The number of the latest merge; 0 at first.
     pub(super) number: u64,
     /// The iterations of the state that came of it, over all copies.
     pub(super) iterations: f64,
+    /// Those of each copy in this attempt, in their order. What an older daemon wrote does not say.
+    #[serde(default)]
+    pub(super) copies: Vec<f64>,
 }
 
 impl Ledger {
@@ -36,6 +39,13 @@ impl Ledger {
     /// Once this is written the merge is done.
     pub(super) fn write(&self, attempt: &Folder) -> io::Result<()> {
         attempt.replace_safely("merged.json", self)
+    }
+
+    /// The ledger after one more merge, to which each copy contributes so many iterations.
+    pub(super) fn after(&self, iterations: f64, contributed: &[f64]) -> Self {
+        let before = self.copies.iter().copied().chain(std::iter::repeat(0.0));
+        let copies = contributed.iter().zip(before).map(|(more, before)| before + more).collect();
+        Self { number: self.number + 1, iterations, copies }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use trainyard_sched::control::Event;
+use trainyard_sched::model::Quotas;
 
 use super::files::{Ledger, Order, Source};
 use super::one::OneCopy;
@@ -12,18 +13,21 @@ use crate::executor::Reporter;
 
 impl Forked {
     /// The copies are to be brought together.
-    pub(in crate::local) fn order_merge(&mut self) {
-        if !self.begun || self.closing.is_some() {
+    pub(in crate::local) fn order_merge(&mut self, number: u32, quotas: &Quotas) {
+        // Journals of older daemons have orders without numbers.
+        let was_made = number > 0 && number <= self.performed;
+        if !self.begun || self.closing.is_some() || was_made {
             return;
         }
+        self.next_quotas = quotas.clone();
         let base = self.ledger.iterations;
         if self.trouble.is_some() || self.copies.iter().all(|copy| copy.done_since(base) == 0.0) {
             // Nobody is asked: there is nothing to merge, as while programs load, or no room to do it. Whoever is to stop saves
             // as it leaves, and that is merged then.
-            self.is_needless = true;
+            self.needless = Some(number);
             return;
         }
-        let was_ordered = std::mem::replace(&mut self.is_ordered, true);
+        let was_ordered = self.ordered.replace(number).is_some();
         if self.is_merging() {
             // From now on they are in a hurry.
             self.asked = self.asked.filter(|_| was_ordered);
@@ -39,9 +43,18 @@ impl Forked {
 
     /// Tells the loop that it need not wait for the merge that it ordered.
     pub(super) fn note_needless(&mut self, reporter: &Reporter) {
-        if std::mem::take(&mut self.is_needless) && self.closing.is_none() {
-            reporter.tell(Event::Merged { job: self.held.job.id, attempt: self.held.attempt });
-        }
+        let Some(number) = self.needless.take().filter(|_| self.closing.is_none()) else { return };
+        // What they did since the latest merge is none of what they may do from now on.
+        let base = self.ledger.iterations;
+        self.counted_from = self.copies.iter().map(|copy| copy.done_since(base)).collect();
+        self.note_ordered(number, reporter);
+    }
+
+    /// The loop is told that what it ordered is done, and copies go on as far as it said.
+    fn note_ordered(&mut self, number: u32, reporter: &Reporter) {
+        self.performed = self.performed.max(number);
+        self.quotas = std::mem::take(&mut self.next_quotas);
+        reporter.tell(Event::Merged { job: self.held.job.id, attempt: self.held.attempt, number });
     }
 
     fn ask(&mut self) {
@@ -87,13 +100,17 @@ impl Forked {
                 sources.truncate(1);
                 sources[0].iterations = own.max(1.0);
             }
+            let contributed: Vec<f64> = match self.is_new {
+                true => Vec::new(),
+                false => sources.iter().map(|source| source.iterations).collect(),
+            };
             sources.retain(|source| source.iterations > 0.0);
-            self.merge(Ledger { number: next, iterations }, sources);
+            self.merge(self.ledger.after(iterations, &contributed), sources);
             return;
         }
         let grace = Duration::from_secs(self.held.work.grace_s.max(1).into());
         let trains = |at: &usize| self.copies[*at].done_since(base) > 0.0;
-        let may_load = self.is_new && !self.is_ordered && !silent.iter().any(trains);
+        let may_load = self.is_new && self.ordered.is_none() && !silent.iter().any(trains);
         let grace = if may_load { grace.max(LOADING) } else { grace };
         if self.asked.is_some_and(|since| since.elapsed() >= grace) {
             let who: Vec<String> = silent.iter().map(|at| self.copies[*at].id.0.to_string()).collect();
@@ -112,7 +129,8 @@ impl Forked {
             return;
         }
         // One that was told of it may have gone on already.
-        let waits = |copy: &&OneCopy| copy.end.is_none() && copy.merges().1 < ledger.number;
+        let number = ledger.number;
+        let waits = |copy: &&OneCopy| copy.end.is_none() && copy.merges().1 < number;
         let copies = self.copies.iter().filter(waits);
         let order = Order {
             attempt: self.folder.clone(),
@@ -141,14 +159,16 @@ impl Forked {
                 let reached = self.ledger.iterations;
                 self.total = if self.is_new { reached } else { self.total.max(reached) };
                 self.done = vec![0.0; self.copies.len()];
+                self.counted_from = vec![0.0; self.copies.len()];
                 let number = self.ledger.number;
                 let until = self.goal().map(|_| self.ledger.iterations as u64);
                 for copy in &mut self.copies {
                     copy.tell(until, number, number);
                 }
                 (self.asked, self.is_new) = (None, false);
-                if std::mem::take(&mut self.is_ordered) && self.closing.is_none() {
-                    reporter.tell(Event::Merged { job, attempt });
+                if let Some(number) = self.ordered.take().filter(|_| self.closing.is_none()) {
+                    self.tell_progress(Vec::new(), reporter);
+                    self.note_ordered(number, reporter);
                 }
             }
             Err(error) => {
@@ -163,7 +183,9 @@ impl Forked {
                 let is_made = Ledger::read(&self.folder).is_some_and(|ledger| ledger == order.ledger);
                 let is_hopeless = !is_made && !error.may_pass();
                 // Whatever the loop waits for need not wait for room.
-                self.is_needless |= !is_hopeless && std::mem::take(&mut self.is_ordered);
+                if !is_hopeless && let Some(number) = self.ordered.take() {
+                    self.needless = Some(number);
+                }
                 if is_made {
                     self.ledger = order.ledger;
                 } else if is_hopeless || self.gives_up() {

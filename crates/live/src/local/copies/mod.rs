@@ -20,7 +20,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use trainyard_sched::control::{Event, How};
-use trainyard_sched::model::{Allocation, Cluster, LossPoint, NodeId, StopRule};
+use trainyard_sched::model::{Allocation, Cluster, CopyProgress, LossPoint, NodeId, Quotas, StopRule};
 
 use self::files::{Ledger, MergeError, Order};
 use self::one::{End, OneCopy};
@@ -54,10 +54,17 @@ pub(super) struct Forked {
     is_new: bool,
     /// Since when copies are asked to save for a merge.
     asked: Option<Instant>,
-    /// Whether the loop ordered a merge and was not told of one since.
-    is_ordered: bool,
-    /// Whether the loop ordered a merge that it need not wait for.
-    is_needless: bool,
+    /// The number of the merge that the loop ordered and was not told of since.
+    ordered: Option<u32>,
+    /// The same of one that it need not wait for.
+    needless: Option<u32>,
+    /// The number of the latest merge that the loop ordered and was told of.
+    performed: u32,
+    /// How far each copy may go, and how far from the next merge on.
+    quotas: Quotas,
+    next_quotas: Quotas,
+    /// From which iteration since the latest merge each copy counts what it may do; 0 unless a merge was not possible.
+    counted_from: Vec<f64>,
     tries: u32,
     /// Why the latest merge failed.
     trouble: Option<String>,
@@ -121,7 +128,7 @@ impl Forked {
             return false;
         }
         if self.is_out_of_place() && !self.gives_up() {
-            self.merge(self.ledger, Vec::new());
+            self.merge(self.ledger.clone(), Vec::new());
             return false;
         }
         if self.closing.is_some() {
@@ -157,7 +164,7 @@ impl Forked {
         let told =
             self.copies.iter_mut().find_map(|copy| copy.answer(reporter).filter(|answer| answer.merge == 0));
         if let Some(answer) = told.filter(|answer| answer.iteration != self.ledger.iterations) {
-            let ledger = Ledger { iterations: answer.iteration, ..self.ledger };
+            let ledger = Ledger { iterations: answer.iteration, ..self.ledger.clone() };
             if ledger.write(&self.folder).is_ok() {
                 self.ledger = ledger;
                 self.total = answer.iteration;
@@ -193,14 +200,35 @@ impl Forked {
             copy.losses.clear();
         }
         (self.total, self.done) = (total, done);
+        self.tell_progress(losses, reporter);
+    }
+
+    fn tell_progress(&self, losses: Vec<LossPoint>, reporter: &Reporter) {
+        let copies = self.told();
         reporter.tell(Event::Progress {
             job: self.held.job.id,
             attempt: self.held.attempt,
-            iterations: total,
-            speed: self.copies.iter().map(|copy| copy.speed).sum(),
-            saved: base,
+            iterations: self.total,
+            speed: copies.iter().filter(|copy| !copy.waits).map(|copy| copy.speed).sum(),
+            saved: self.ledger.iterations,
             losses,
+            copies,
         });
+    }
+
+    /// How far each copy is in this attempt, one that has reached what it may do as one that waits.
+    fn told(&self) -> Vec<CopyProgress> {
+        let (base, is_merging) = (self.ledger.iterations, self.is_merging());
+        let told = |(at, copy): (usize, &OneCopy)| CopyProgress {
+            copy: copy.id,
+            iterations: self.ledger.copies.get(at).copied().unwrap_or(0.0) + copy.done_since(base),
+            speed: copy.speed,
+            // Without quotas it is given more before it has to wait.
+            waits: is_merging
+                || (!self.quotas.is_none()
+                    && copy.until().is_some_and(|until| copy.iterations >= until as f64)),
+        };
+        self.copies.iter().enumerate().map(told).collect()
     }
 
     /// What the end of a copy means for the others.
@@ -255,7 +283,13 @@ impl Forked {
     }
 
     /// Gives each copy another share without a restart, if that can be done.
-    pub(super) fn resize(&mut self, allocation: &Allocation, options: &Options, cluster: &Cluster) {
+    pub(super) fn resize(
+        &mut self,
+        allocation: &Allocation,
+        quotas: &Quotas,
+        options: &Options,
+        cluster: &Cluster,
+    ) {
         let parts = start::split(allocation);
         let may = self.held.work.launch == Launch::PerNode
             && parts.len() == self.copies.len()
@@ -275,6 +309,7 @@ impl Forked {
             }
             copy.gang.held.allocation = part;
         }
+        self.quotas = quotas.clone();
         self.held.allocation = allocation.clone();
         self.resized = Some(allocation.clone());
     }
@@ -297,7 +332,15 @@ impl Forked {
             until: copy.until().unwrap_or(0),
             speed: copy.speed,
         });
-        let Some(ends) = quota::ends(self.ledger.iterations, goal, &runners.collect::<Vec<_>>()) else {
+        let (base, runners) = (self.ledger.iterations, runners.collect::<Vec<_>>());
+        let given = self.copies.iter().zip(&self.counted_from);
+        let given: Option<Vec<f64>> =
+            given.map(|(copy, from)| self.quotas.of(copy.id).map(|quota| from + quota as f64)).collect();
+        let ends = match given {
+            Some(given) => quota::given(base, goal, &runners, &given),
+            None => quota::ends(base, goal, &runners),
+        };
+        let Some(ends) = ends else {
             self.leave(Closing::Done);
             return;
         };

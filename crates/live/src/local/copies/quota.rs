@@ -41,6 +41,23 @@ pub(super) fn ends(base: f64, goal: f64, copies: &[Runner]) -> Option<Vec<u64>> 
     Some(copies.iter().zip(given).map(end).collect())
 }
 
+/// How far each copy may train if it was given so many iterations since all were equal, and all of them together are to come to
+/// `goal`; nothing if they have. Where more was given than there is to do, later copies get less.
+pub(super) fn given(base: f64, goal: f64, copies: &[Runner], given: &[f64]) -> Option<Vec<u64>> {
+    let done = |copy: &Runner| (copy.iterations - base).max(0.0);
+    let all: f64 = copies.iter().map(done).sum();
+    if base + all >= goal {
+        return None;
+    }
+    let mut left = (goal - base - all).ceil();
+    let end = |(copy, given): (&Runner, &f64)| {
+        let more = (given - done(copy)).max(0.0).min(left);
+        left -= more.ceil();
+        (base + done(copy) + more).ceil() as u64
+    };
+    Some(copies.iter().zip(given).map(end).collect())
+}
+
 /// A copy, in iterations since all copies were equal.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Share {
@@ -134,6 +151,19 @@ mod tests {
         // One that has gone further than it may takes that from the others.
         let far = Share { done: 5, may: 3, speed: 1.0 };
         assert_eq!(hand_out(5, &[far, share(1.0)]), [3, 0]);
+    }
+
+    #[test]
+    fn what_each_was_given_is_what_it_may_do_up_to_the_goal() {
+        let copies = |first: f64, second: f64| {
+            [first, second].map(|iterations| Runner { iterations, until: 0, speed: 1.0 })
+        };
+        assert_eq!(given(10.0, 100.0, &copies(10.0, 10.0), &[7.0, 0.0]), Some(vec![17, 10]));
+        assert_eq!(given(10.0, 100.0, &copies(17.0, 10.0), &[7.0, 5.0]), Some(vec![17, 15]));
+        assert_eq!(given(10.0, 20.0, &copies(10.0, 10.0), &[7.0, 5.0]), Some(vec![17, 13]));
+        // One that went further than it may is not called back.
+        assert_eq!(given(10.0, 100.0, &copies(19.0, 10.0), &[7.0, 5.0]), Some(vec![19, 15]));
+        assert_eq!(given(10.0, 17.0, &copies(14.0, 13.0), &[7.0, 5.0]), None);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use trainyard_sched::model::{Allocation, Cluster, CopyId};
+use trainyard_sched::model::{Allocation, Cluster, CopyId, Quotas};
 
 use super::files::{Ledger, begin_copy, has_state};
 use super::one::OneCopy;
@@ -23,7 +23,8 @@ pub(super) fn split(allocation: &Allocation) -> Vec<(CopyId, Allocation)> {
 impl Forked {
     fn new(held: Held, options: &Options) -> Self {
         let folder = Folder::of(&options.jobs, held.job.id, held.attempt);
-        let ledger = Ledger::read(&folder).unwrap_or(Ledger { number: 0, iterations: held.iterations });
+        let ledger = Ledger::read(&folder)
+            .unwrap_or_else(|| Ledger { iterations: held.iterations, ..Ledger::default() });
         let checkpoints = launch::checkpoints(&held, options);
         let is_new = ledger.number == 0 && !has_state(&checkpoints);
         // Whatever the loop believes, copies that find no state have done nothing.
@@ -38,15 +39,17 @@ impl Forked {
             copies.push(OneCopy::new(gang, folder.of_copy(id)));
         }
         Self {
-            held,
             folder,
-            ledger,
             preparing: None,
             working: None,
             is_new,
             asked: None,
-            is_ordered: false,
-            is_needless: false,
+            ordered: None,
+            needless: None,
+            performed: 0,
+            quotas: held.quotas.clone(),
+            next_quotas: Quotas::NONE,
+            counted_from: vec![0.0; copies.len()],
             tries: 0,
             trouble: None,
             not_before: None,
@@ -61,6 +64,8 @@ impl Forked {
             total: ledger.iterations,
             done: vec![0.0; copies.len()],
             copies,
+            held,
+            ledger,
         }
     }
 
@@ -68,7 +73,7 @@ impl Forked {
     pub(in crate::local) fn start(held: Held, options: &Options) -> io::Result<Self> {
         let folder = Folder::of(&options.jobs, held.job.id, held.attempt);
         launch::make_attempt(&folder)?;
-        Ledger { number: 0, iterations: held.iterations }.write(&folder)?;
+        Ledger { iterations: held.iterations, ..Ledger::default() }.write(&folder)?;
         let mut new = Self::new(held, options);
         let (job, order) =
             (new.checkpoints.clone(), Order { grace_s: 0, begun_from: 0.0, programs: Vec::new() });

@@ -1,6 +1,7 @@
 //! How fast? Measured speeds of one job, by its size, and functions fitted to them.
 
 mod fit;
+mod measured;
 mod nnls;
 
 use serde::{Deserialize, Serialize};
@@ -8,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::model::SpeedFunction;
 
 pub use fit::{OUTLIER, PROFILE_SIZES, SpeedFamily, SpeedFit, fit_speed};
+pub use measured::{MeasuredRate, MeasuredRates};
 pub use nnls::NormalEquations;
 
 /// Sizes kept of one job; the one measured longest ago goes first.

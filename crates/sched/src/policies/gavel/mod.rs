@@ -1,8 +1,254 @@
 //! Gavel: policies for clusters of several types of GPUs, as programs whose answer is a share of time for each job on each
-//! type.
+//! type, and rounds in which jobs get these shares.
+//!
+//! # Idea
+//! A policy works out for each job the share of time that it is owed on each type of GPUs (`allocation`). In every round
+//! those go first whose share is largest beside the part of the time that they had, so over many rounds each gets what it
+//! is owed (section 5, Algorithm 1).
 //!
 //! # Source
 //! Narayanan et al., OSDI 2020, and its public code (repository stanford-futuredata/gavel, commit c4fa400). Each file says
 //! where we differ.
+//!
+//! # What it sees
+//! Rates by GPU type, iterations that are left, weights, deadlines, and how long jobs have held GPUs.
+//!
+//! # Parameters
+//! See `parameters`. Those of `compatibility` make rounds go as in the public simulator, with all that is odd there: shares
+//! are worked out at most every 1,920 s, a job that arrived since is chosen and not placed, a round ends with its last
+//! job's iterations, and types are filled one after the other.
+//!
+//! `allox` and `gandiva` are other policies in the same rounds, as the public code has them.
+//!
+//! # Where we differ
+//! Shares are worked out whenever jobs came or went, so a new job can run in the next round. When nothing runs any more, the
+//! next round begins at once. Jobs that no share of one type describes (task graphs, gangs of several types or without
+//! GPUs) go first, in the order of arrival, and run to their end. A job that may not be moved keeps what it has; its GPUs
+//! are not shared out. The part of the time that a job had is counted among those that are still there. Where a job is owed
+//! nothing, it still runs if GPUs would idle otherwise, as coded; not so in `fifo` and `shortest_job_first`. GPUs that become
+//! free inside a round wait for the next one, as in the paper, unless `start_at_events` says otherwise. Should a program not
+//! be solved, jobs share equally, as coded.
 
 pub mod allocation;
+mod members;
+mod notes;
+mod parameters;
+mod placing;
+mod rounds;
+mod saying;
+mod shares;
+#[cfg(test)]
+mod turns;
+
+use std::collections::BTreeSet;
+
+use crate::decide::{
+    Abilities, Ahead, Cadence, Decision, Entry, Plan, Policy, Suits, Verdict, defaults, parameters as read,
+};
+use crate::model::{Cluster, JobId};
+use crate::place::Rule;
+use crate::view::{Causes, Snapshot};
+
+use allocation::Parting;
+use members::Members;
+use notes::Round;
+use parameters::{AlloxParameters, GandivaParameters, Objective, Parameters, Rounds};
+use rounds::Now;
+
+/// What an hour of one GPU costs in dollars: spot prices of Google's cloud that the public code has.
+const PRICES: [(&str, f64); 3] = [("v100", 0.74), ("p100", 0.43), ("k80", 0.135)];
+
+/// What shares are worked out by.
+#[derive(Clone, Copy, Debug)]
+enum Goal {
+    /// An objective of Gavel.
+    Objective(Parameters),
+    /// An assignment of jobs to GPUs.
+    Allox {
+        /// The share of waiting jobs that is looked at.
+        alpha: f64,
+    },
+    /// Random pairs.
+    Gandiva(Parting),
+}
+
+struct Gavel {
+    goal: Goal,
+    rounds: Rounds,
+    plan: Plan,
+    members: Members,
+    round: Round,
+    prices: Vec<f64>,
+    /// Jobs about which nothing was said that holds in a round.
+    unsaid: BTreeSet<JobId>,
+}
+
+/// Prices by type; a type without a known one costs as much as the dearest.
+fn prices(cluster: &Cluster) -> Vec<f64> {
+    let dearest = PRICES.iter().map(|(_, price)| *price).fold(0.0, f64::max);
+    let known = |name: &str| PRICES.iter().find(|(known, _)| *known == name).map(|(_, price)| *price);
+    cluster.gpu_types.iter().map(|gpu_type| known(&gpu_type.name).unwrap_or(dearest)).collect()
+}
+
+impl Gavel {
+    fn new(goal: Goal, given: Rounds) -> Self {
+        let rounds = given.effective();
+        Self {
+            goal,
+            rounds,
+            plan: Plan::default(),
+            members: Members::new(rounds.placement),
+            round: Round::default(),
+            prices: Vec::new(),
+            unsaid: BTreeSet::new(),
+        }
+    }
+
+    /// Whether types are filled in any order, since they are taken to be alike; as coded, not where jobs are packed.
+    const fn is_blind(&self) -> bool {
+        match self.goal {
+            Goal::Objective(given) => {
+                (!given.aware || matches!(given.objective, Objective::Isolated)) && !given.packed
+            }
+            Goal::Allox { .. } | Goal::Gandiva(_) => false,
+        }
+    }
+
+    /// Whether nobody goes before a job that is ahead, even if GPUs idle.
+    const fn keeps_order(&self) -> bool {
+        match self.goal {
+            Goal::Objective(given) => {
+                matches!(given.objective, Objective::Fifo | Objective::ShortestJobFirst)
+            }
+            Goal::Allox { .. } | Goal::Gandiva(_) => false,
+        }
+    }
+
+    /// Whether jobs may share GPUs.
+    const fn packs(&self) -> bool {
+        match self.goal {
+            Goal::Objective(given) => given.packed,
+            Goal::Allox { .. } => false,
+            Goal::Gandiva(_) => true,
+        }
+    }
+
+    /// Whether gangs that are close together are told from those that are spread.
+    const fn is_by_place(&self) -> bool {
+        false
+    }
+
+    /// How nodes are chosen for gangs on a column.
+    fn rule_of(&self, column: usize) -> Rule {
+        let is_close = self.is_by_place() && !self.members.columns[column].is_spread;
+        if is_close { Rule::Consolidate } else { self.rounds.placement }
+    }
+
+    /// Brings all in step with a snapshot; returns the jobs to look at.
+    fn follow(&mut self, seen: &Snapshot) -> Vec<JobId> {
+        let news = self.plan.follow(seen);
+        let by_place = self.is_by_place();
+        self.members.follow(seen, &news.jobs, news.rebuilt, by_place);
+        self.round = Round::of_note(&seen.note);
+        if news.rebuilt {
+            self.prices = prices(&seen.cluster);
+            self.unsaid = news.jobs.iter().copied().collect();
+        } else {
+            self.unsaid.retain(|id| seen.job(*id).is_some());
+            self.unsaid.extend(news.jobs.iter().filter(|id| seen.job(**id).is_some()));
+        }
+        news.jobs
+    }
+
+    fn is_round_over(&self, seen: &Snapshot) -> bool {
+        let is_late = self.round.began.is_none() || seen.at >= self.round.ends;
+        let runs = self.plan.running().next().is_some();
+        !runs || (is_late && self.last_moment(seen).is_none())
+    }
+}
+
+impl Policy for Gavel {
+    fn cadence(&self) -> Cadence {
+        Cadence::OnEvents(Causes::CAPACITY)
+    }
+
+    fn needs(&self) -> Abilities {
+        if self.packs() { Abilities::SHARED_GPUS } else { Abilities::NONE }
+    }
+
+    fn decide(&mut self, seen: &Snapshot) -> Decision {
+        let news = self.follow(seen);
+        if self.is_round_over(seen) {
+            self.begin_round(seen);
+        } else {
+            self.go_on(seen, &news);
+        }
+        let mut decision = self.plan.finish();
+        let note = self.round.to_note();
+        decision.note = (note != seen.note).then_some(note);
+        decision
+    }
+
+    fn explain(&mut self, seen: &Snapshot, job: JobId) -> Verdict {
+        let decision = self.decide(seen);
+        if let Ok(i) = decision.verdicts.binary_search_by_key(&job, |(id, _)| *id) {
+            return decision.verdicts[i].1;
+        }
+        let i = self.members.find(job).expect("the job is in the snapshot");
+        self.verdict(i, &Now::of(seen))
+    }
+
+    fn ahead(&mut self, seen: &Snapshot, job: JobId) -> Ahead {
+        let order = self.order_of_waiting(seen);
+        let own = order.iter().position(|id| *id == job).unwrap_or(0);
+        Ahead { jobs: order[..own].to_vec(), is_total: true }
+    }
+}
+
+/// Gavel's policies.
+pub(super) const GAVEL: Entry = Entry {
+    name: "gavel",
+    title: "shares of time on each GPU type by an objective, given out in rounds",
+    source: "Narayanan et al., OSDI 2020",
+    reads_declared: true,
+    suits: Suits::AnyJobs,
+    parameters: &parameters::GAVEL,
+    sizes: false,
+    defaults: defaults::<Parameters>,
+    build: |given| {
+        let given: Parameters = read("gavel", &parameters::GAVEL, given)?;
+        Ok(Box::new(Gavel::new(Goal::Objective(given.effective()), given.rounds)))
+    },
+};
+
+/// AlloX.
+pub(super) const ALLOX: Entry = Entry {
+    name: "allox",
+    title: "jobs of one GPU are assigned to GPUs for the least mean completion time, in Gavel's rounds",
+    source: "Le et al., AlloX, EuroSys 2020; as a baseline of Gavel (2020)",
+    reads_declared: true,
+    suits: Suits::AnyJobs,
+    parameters: &parameters::ALLOX,
+    sizes: false,
+    defaults: defaults::<AlloxParameters>,
+    build: |given| {
+        let AlloxParameters { alpha, rounds } = read("allox", &parameters::ALLOX, given)?;
+        Ok(Box::new(Gavel::new(Goal::Allox { alpha }, rounds)))
+    },
+};
+
+/// Gandiva.
+pub(super) const GANDIVA: Entry = Entry {
+    name: "gandiva",
+    title: "equal time for all, with jobs in random pairs on the same GPUs while that pays, in Gavel's rounds",
+    source: "Xiao et al., Gandiva, OSDI 2018; as a baseline of Gavel (2020)",
+    reads_declared: true,
+    suits: Suits::AnyJobs,
+    parameters: &parameters::GANDIVA,
+    sizes: false,
+    defaults: defaults::<GandivaParameters>,
+    build: |given| {
+        let GandivaParameters { parting, rounds } = read("gandiva", &parameters::GANDIVA, given)?;
+        Ok(Box::new(Gavel::new(Goal::Gandiva(parting), rounds)))
+    },
+};

@@ -91,7 +91,7 @@ mod tests {
         assert_eq!(job.goals.deadline, Some(Time::from_secs(100)));
         let checkpoint_every = Some(Span::from_secs(600));
         let (save, load) = (Span::from_secs(5), Span::from_secs(7));
-        let cost = MoveCost { save, load, checkpoint_every, loses_when_stopped: false };
+        let cost = MoveCost { save, load, checkpoint_every, ..MoveCost::default() };
         assert_eq!((job.move_cost, truth.move_cost), (cost, cost));
         assert_eq!((truth.ending, truth.iterations), (Ending::Failed, 120.0));
         // 90 s are claimed on 4 GPUs; the smallest gang of 2 takes twice as long.

@@ -238,6 +238,7 @@ fn move_cost(texts: &Texts<'_>, standard: MoveCost) -> Result<Option<MoveCost>, 
         load: load.unwrap_or(standard.load),
         checkpoint_every: checkpoint_every.or(standard.checkpoint_every),
         loses_when_stopped: false,
+        merge: standard.merge,
     }))
 }
 

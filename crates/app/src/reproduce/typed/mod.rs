@@ -1,0 +1,13 @@
+//! What the experiments of Gavel, Hadar and HadarE have in common: workloads of jobs with measured speeds on several types of
+//! GPUs, runs of them, the least time in which all can be done, and what is drawn of runs.
+
+mod bound;
+mod draw;
+mod run;
+
+pub(super) use bound::{forked_bound_h, makespan_bound_h};
+pub(super) use draw::{over_time, shares_below, who_ran_where};
+pub(super) use run::{Case, Contender, Seen, contender, perform, perform_all};
+
+/// Seconds of an hour.
+pub(super) const HOUR_S: f64 = 3600.0;

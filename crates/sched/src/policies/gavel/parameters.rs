@@ -1,0 +1,322 @@
+//! What may be chosen of Gavel's policies.
+
+use serde::{Deserialize, Serialize};
+
+use crate::decide::{PLACEMENT, Parameter, ROUND_S, chosen, flagged, numbered};
+use crate::place::Rule;
+
+use super::allocation::Parting;
+
+/// What the shares of time are made to serve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Objective {
+    /// The job that does worst beside an equal part of the cluster does as well as possible (section 4.1).
+    MaxMinFairness,
+    /// The job that ends latest beside an equal part of the cluster ends as soon as possible (Themis, NSDI 2020).
+    FinishTimeFairness,
+    /// All jobs are done as soon as possible.
+    Makespan,
+    /// All jobs together do as many iterations a second as possible.
+    Throughput,
+    /// As many iterations for the money as possible.
+    Cost,
+    /// Max-min fairness with all that is left over shared out in the same way, until nothing is left (section 4.3).
+    WaterFilling,
+    /// The same among tenants by their weights, and among the jobs of each (section 4.3).
+    Hierarchical,
+    /// The product of what jobs have is as great as possible.
+    Proportional,
+    /// The same, less what a job takes from others, so that no job gains by lying about its rates.
+    StrategyProof,
+    /// Jobs in the order of their arrival, each on the type on which it is fastest.
+    Fifo,
+    /// The same in the order of the time that is left at best.
+    ShortestJobFirst,
+    /// Every job has an equal part of the cluster.
+    Isolated,
+}
+
+/// How the least makespan is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Search {
+    /// By one linear program.
+    Exact,
+    /// By halving, within a twentieth.
+    AsCoded,
+}
+
+/// What iterations for the money are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Money {
+    /// All iterations over all money.
+    Ratio,
+    /// The sum of iterations over prices.
+    AsCoded,
+}
+
+/// How a tenant's jobs share what it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Within {
+    /// By their weights.
+    Fairness,
+    /// All to the first that can use it.
+    Fifo,
+}
+
+/// When a round ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum RoundEnd {
+    /// After its length.
+    Fixed,
+    /// When the last job that was placed in it has done its iterations for this round.
+    LastSlice,
+}
+
+/// In which order jobs are placed in a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Order {
+    /// One order over all types, as Algorithm 1 of the paper has it.
+    Global,
+    /// Type after type, as coded.
+    ByType,
+}
+
+/// How rounds go, whatever the objective.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Rounds {
+    pub(super) placement: Rule,
+    pub(super) round_s: f64,
+    pub(super) recompute_s: f64,
+    pub(super) start_at_events: bool,
+    pub(super) compatibility: bool,
+    pub(super) round_end: RoundEnd,
+    pub(super) whole_iterations: bool,
+    pub(super) order: Order,
+    pub(super) hold_for_new: bool,
+    pub(super) pass_unfit: bool,
+}
+
+/// The parameters of `gavel`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Parameters {
+    pub(super) objective: Objective,
+    pub(super) aware: bool,
+    pub(super) makespan: Search,
+    pub(super) cost: Money,
+    pub(super) deadlines: bool,
+    pub(super) within: Within,
+    pub(super) packed: bool,
+    #[serde(flatten)]
+    pub(super) rounds: Rounds,
+}
+
+impl Default for Rounds {
+    fn default() -> Self {
+        Self {
+            placement: Rule::Pack,
+            round_s: 360.0,
+            recompute_s: 0.001,
+            start_at_events: false,
+            compatibility: false,
+            round_end: RoundEnd::Fixed,
+            whole_iterations: false,
+            order: Order::Global,
+            hold_for_new: false,
+            pass_unfit: false,
+        }
+    }
+}
+
+impl Default for Parameters {
+    fn default() -> Self {
+        Self {
+            objective: Objective::MaxMinFairness,
+            aware: true,
+            makespan: Search::Exact,
+            cost: Money::Ratio,
+            deadlines: true,
+            within: Within::Fairness,
+            packed: false,
+            rounds: Rounds::default(),
+        }
+    }
+}
+
+/// The parameters of `allox`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct AlloxParameters {
+    pub(super) alpha: f64,
+    #[serde(flatten)]
+    pub(super) rounds: Rounds,
+}
+
+impl Default for AlloxParameters {
+    fn default() -> Self {
+        Self { alpha: 1.0, rounds: Rounds::default() }
+    }
+}
+
+/// The parameters of `gandiva`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct GandivaParameters {
+    pub(super) parting: Parting,
+    #[serde(flatten)]
+    pub(super) rounds: Rounds,
+}
+
+impl Parameters {
+    /// What holds, with all that `compatibility` stands for.
+    pub(super) fn effective(self) -> Self {
+        let coded = self.rounds.compatibility;
+        Self {
+            rounds: self.rounds.effective(),
+            makespan: if coded { Search::AsCoded } else { self.makespan },
+            cost: if coded { Money::AsCoded } else { self.cost },
+            ..self
+        }
+    }
+}
+
+impl Rounds {
+    /// Rounds as the public simulator has them.
+    pub(super) const COMPATIBLE: Self = Self {
+        placement: Rule::FirstFit,
+        round_s: 360.0,
+        recompute_s: 1920.0,
+        start_at_events: false,
+        compatibility: true,
+        round_end: RoundEnd::LastSlice,
+        whole_iterations: true,
+        order: Order::ByType,
+        hold_for_new: true,
+        pass_unfit: true,
+    };
+
+    /// What holds, with all that `compatibility` stands for.
+    pub(super) fn effective(self) -> Self {
+        if self.compatibility { Self { round_s: self.round_s, ..Self::COMPATIBLE } } else { self }
+    }
+}
+
+const RECOMPUTE_S: Parameter = numbered(
+    "recompute_s",
+    "s",
+    (0.001, 1e6),
+    "the least time between two times that shares are worked out anew after a change; as coded 1920",
+);
+const START_AT_EVENTS: Parameter = flagged(
+    "start_at_events",
+    "start jobs on GPUs that become free inside a round; in the paper these wait for the next one",
+);
+const COMPATIBILITY: Parameter = flagged(
+    "compatibility",
+    "rounds as in the public simulator: sets all that is said to be as coded, and first_fit, whatever else is given",
+);
+const ROUND_END: Parameter = chosen(
+    "round_end",
+    &["fixed", "last_slice"],
+    "when a round ends: after its length, or as coded when the last job placed in it has done its iterations",
+);
+const WHOLE_ITERATIONS: Parameter = flagged(
+    "whole_iterations",
+    "as coded: a job does a whole number of iterations in a round and its GPUs then idle until the round ends",
+);
+const ORDER: Parameter = chosen(
+    "order",
+    &["global", "by_type"],
+    "the order of placing: one over all GPU types, or as coded type after type as the cluster lists them",
+);
+const HOLD_FOR_NEW: Parameter = flagged(
+    "hold_for_new",
+    "as coded: a job for which shares were not worked out yet is chosen and not placed, so that GPUs idle",
+);
+
+const PASS_UNFIT: Parameter = flagged(
+    "pass_unfit",
+    "as coded: in fifo a job for which only GPUs are left on which it does not fit is passed by; else it holds back all later ones",
+);
+
+/// What the parameters of rounds mean and may be.
+pub(super) const ROUNDS: [Parameter; 10] = [
+    PLACEMENT,
+    ROUND_S,
+    RECOMPUTE_S,
+    START_AT_EVENTS,
+    COMPATIBILITY,
+    ROUND_END,
+    WHOLE_ITERATIONS,
+    ORDER,
+    HOLD_FOR_NEW,
+    PASS_UNFIT,
+];
+
+const OBJECTIVE: Parameter = chosen(
+    "objective",
+    &[
+        "max_min_fairness",
+        "finish_time_fairness",
+        "makespan",
+        "throughput",
+        "cost",
+        "water_filling",
+        "hierarchical",
+        "proportional",
+        "strategy_proof",
+        "fifo",
+        "shortest_job_first",
+        "isolated",
+    ],
+    "what shares of time are made to serve",
+);
+const AWARE: Parameter =
+    flagged("aware", "whether shares depend on how fast a job is on each type; if not, all types are alike");
+
+const MAKESPAN: Parameter = chosen(
+    "makespan",
+    &["exact", "as_coded"],
+    "how the least makespan is found: by one linear program with no job owed more than it needs, or as coded by halving until it is within 5 %",
+);
+const COST: Parameter = chosen(
+    "cost",
+    &["ratio", "as_coded"],
+    "what is maximised for the least cost: all iterations over all money, or as coded the sum of iterations over prices",
+);
+const DEADLINES: Parameter =
+    flagged("deadlines", "least cost keeps the deadlines of jobs, if all of them can be kept");
+
+const WITHIN: Parameter = chosen(
+    "within",
+    &["fairness", "fifo"],
+    "how the jobs of a tenant share what it has in hierarchical fairness: by their weights, or one after the other",
+);
+const PACKED: Parameter =
+    flagged("packed", "whether two jobs may share the same GPUs where that was measured to be worth it");
+const ALPHA: Parameter =
+    numbered("alpha", "", (0.0, 1.0), "the share of the waiting jobs that is looked at, the oldest first");
+const PARTING: Parameter = chosen(
+    "parting",
+    &["mean", "sum"],
+    "what parts a pair: that it is worth less than one job alone on average over GPU types, or as coded in their sum",
+);
+
+/// What the parameters of `gavel` mean and may be.
+pub(super) const GAVEL: [Parameter; 17] = {
+    let [a, b, c, d, e, f, g, h, i, j] = ROUNDS;
+    [OBJECTIVE, AWARE, MAKESPAN, COST, DEADLINES, WITHIN, PACKED, a, b, c, d, e, f, g, h, i, j]
+};
+/// What the parameters of `allox` mean and may be.
+pub(super) const ALLOX: [Parameter; 11] = {
+    let [a, b, c, d, e, f, g, h, i, j] = ROUNDS;
+    [ALPHA, a, b, c, d, e, f, g, h, i, j]
+};
+/// What the parameters of `gandiva` mean and may be.
+pub(super) const GANDIVA: [Parameter; 11] = {
+    let [a, b, c, d, e, f, g, h, i, j] = ROUNDS;
+    [PARTING, a, b, c, d, e, f, g, h, i, j]
+};

@@ -1,0 +1,99 @@
+//! Over many rounds jobs get the shares that they are owed, whatever these are.
+
+use std::sync::Arc;
+
+use crate::decide::Policy;
+use crate::model::{
+    Cluster, Declared, GPU, Goals, GpuTypeId, Job, JobId, MoveCost, Parallelism, Seed, Span, TenantId,
+    Tenants, Time, Wanted,
+};
+use crate::view::{Causes, Changed, JobView, Phase, Snapshot};
+
+use super::notes::{Account, Remembered, Round};
+use super::parameters::{Parameters, Rounds};
+use super::shares::fingerprint;
+use super::{Gavel, Goal};
+
+const SHARES: [[f64; 3]; 3] = [[0.6, 0.4, 0.0], [0.2, 0.6, 0.2], [0.2, 0.0, 0.8]];
+const ROUNDS: u64 = 50;
+
+/// A job that is owed a row of the shares, and has not run.
+fn view(id: u32) -> JobView {
+    let job = Job {
+        id: JobId(id),
+        name: format!("job-{id}").into(),
+        tenant: TenantId(0),
+        model: None,
+        submitted: Time::ZERO,
+        shape: Parallelism::gang(1),
+        wanted: Wanted::default(),
+        goals: Goals::default(),
+        declared: Declared {
+            iterations: Some(1e9),
+            iteration: Some(Span::from_secs(1)),
+            ..Declared::default()
+        },
+        move_cost: MoveCost::default(),
+    };
+    let mut view = JobView::new(Arc::new(job), Time::ZERO);
+    let owed = Account::new(None, SHARES[id as usize].into_iter().collect());
+    let memory = Remembered { accounts: std::iter::once(owed).collect(), ..Remembered::default() };
+    view.note = memory.to_note(3);
+    view
+}
+
+/// What part of the time each job had on each type, after rounds that begin with one second of time already gone.
+fn received(rounds: Rounds) -> [[f64; 3]; 3] {
+    let mut cluster = Cluster::default();
+    ["v100", "p100", "k80"].into_iter().for_each(|gpu_type| cluster.add(1, 1, gpu_type));
+    let mut seen = Snapshot {
+        at: Time::from_secs(1),
+        cause: Causes::ALARM,
+        seed: Seed(0),
+        number: 0,
+        cluster: Arc::new(cluster),
+        tenants: Arc::new(Tenants::default()),
+        note: Round { reset: Time(1), owed: 3, pools: fingerprint(&[GPU; 3]), ..Round::default() }.to_note(),
+        jobs: (0..3).map(|id| (JobId(id), Arc::new(view(id)))).collect(),
+        changed: Arc::new(Changed::default()),
+    };
+    let mut policy = Gavel::new(Goal::Objective(Parameters::default()), rounds);
+    let length = Span::from_secs(360);
+    let mut had = [[0.0; 3]; 3];
+    for _ in 0..ROUNDS {
+        let decision = policy.decide(&seen);
+        for (id, target) in decision.targets {
+            let view = Arc::make_mut(seen.jobs.get_mut(&id).expect("it is there"));
+            (view.held, view.target) = (target.clone(), target);
+            view.phase = Phase::Running;
+        }
+        for (id, note) in decision.notes {
+            Arc::make_mut(seen.jobs.get_mut(&id).expect("it is there")).note = note;
+        }
+        seen.note = decision.note.unwrap_or(seen.note);
+        seen.at = seen.at + length;
+        for id in 0..3 {
+            let view = Arc::make_mut(seen.jobs.get_mut(&JobId(id)).expect("it is there"));
+            let node = view.target.placements().first().map(|p| p.node);
+            if let Some(GpuTypeId(gpu_type)) = node.and_then(|node| seen.cluster.node(node).gpu_type) {
+                had[id as usize][usize::from(gpu_type)] += 1.0 / ROUNDS as f64;
+                view.served.executed = view.served.executed + length;
+            }
+            view.served.changed = seen.at;
+        }
+        // Whoever decides remembers nothing but what it wrote down.
+        seen.number += 2;
+    }
+    had
+}
+
+#[test]
+fn over_fifty_rounds_jobs_get_the_shares_that_they_are_owed() {
+    for rounds in [Rounds::default(), Rounds { order: super::parameters::Order::ByType, ..Rounds::default() }]
+    {
+        let had = received(Rounds { recompute_s: 1e6, ..rounds });
+        for (owed, had) in SHARES.iter().flatten().zip(had.iter().flatten()) {
+            assert!((owed - had).abs() <= 0.03, "{:?}: owed {SHARES:?}, had {had:?}", rounds.order);
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! Whole schedules that are reserved at admission: the form of Hadar for which a competitive ratio is proved.
+//!
+//! A schedule is a run of slots on the same devices. Each slot of each node has a price by what is reserved there, and prices
+//! of earlier jobs are kept. A job is admitted to the schedule that pays most, if any pays. The ratio is 2α, where α is the
+//! logarithm of the largest price over the least; on real traces that is a number like 70, and nothing is claimed by it.
+//!
+//! A schedule that pays most begins at once, or begins or ends where another one does: in between, what is saved by waiting
+//! grows evenly and what is lost by it grows less and less, so the best is at an end.
+
+use crate::model::Resources;
+
+use super::candidates::{Gang, Offer, Terms, find};
+use super::prices::Bounds;
+use super::stock::{Counts, Spot, Stock, Worker};
+
+/// What is reserved on a node.
+#[derive(Clone, Copy, Debug)]
+struct Hold {
+    from: u64,
+    until: u64,
+    devices: u32,
+    demand: Resources,
+}
+
+/// What is reserved, by node and slot.
+#[derive(Clone, Debug)]
+pub(super) struct Calendar {
+    slot_s: f64,
+    bounds: Vec<Bounds>,
+    spots: Vec<Spot>,
+    holds: Vec<Vec<Hold>>,
+}
+
+/// A schedule.
+#[derive(Clone, Debug)]
+pub(super) struct Schedule {
+    /// The first slot.
+    pub from: u64,
+    /// The first slot after it.
+    pub until: u64,
+    /// Where, at what pace, for what gain and at what cost.
+    pub offer: Offer,
+}
+
+impl Calendar {
+    /// Nothing is reserved on these nodes, of which what is free counts as theirs.
+    pub(super) fn new(stock: &Stock, bounds: Vec<Bounds>, slot_s: f64) -> Self {
+        let spots: Vec<Spot> =
+            (0..stock.types()).flat_map(|i| stock.of_type(i)).map(|(_, spot)| *spot).collect();
+        let holds = vec![Vec::new(); spots.len()];
+        Self { slot_s, bounds, spots, holds }
+    }
+
+    /// Reserves devices from one slot until another.
+    pub(super) fn reserve(&mut self, (from, until): (u64, u64), counts: &Counts, worker: &Worker) {
+        for (at, count) in counts {
+            let demand = worker.demand.times(u64::from(*count));
+            let hold = Hold { from, until, devices: worker.gpus * count, demand };
+            self.holds[*at as usize].push(hold);
+        }
+    }
+
+    /// What is free during all of these slots, at the price of all of them.
+    fn window(&self, (from, until): (u64, u64)) -> Stock {
+        let mut spots = self.spots.clone();
+        let mut prices = Vec::with_capacity(spots.len());
+        for (spot, holds) in spots.iter_mut().zip(&self.holds) {
+            let there = || holds.iter().filter(|hold| hold.from < until && hold.until > from);
+            let edges = there().flat_map(|hold| [hold.from, hold.until]).chain([from, until]);
+            let mut edges: Vec<u64> = edges.filter(|edge| (from..=until).contains(edge)).collect();
+            edges.sort_unstable();
+            edges.dedup();
+            let (mut most, mut most_demand, mut price) = (0, Resources::NONE, 0.0);
+            for part in edges.windows(2) {
+                let over = there().filter(|hold| hold.from <= part[0] && hold.until >= part[1]);
+                let (devices, demand) = over.fold((0, Resources::NONE), |(devices, demand), hold| {
+                    (devices + hold.devices, demand + hold.demand)
+                });
+                let used = f64::from(spot.devices - spot.free + devices) / f64::from(spot.devices.max(1));
+                price += self.bounds[spot.gpu_type].price(used) * (part[1] - part[0]) as f64;
+                most = most.max(devices);
+                most_demand = larger(most_demand, demand);
+            }
+            spot.free = spot.free.saturating_sub(most);
+            spot.room =
+                if most_demand.fits_in(&spot.room) { spot.room - most_demand } else { Resources::NONE };
+            prices.push(price);
+        }
+        let mut stock = Stock::new(spots, self.bounds.clone());
+        stock.charge(&prices);
+        stock
+    }
+
+    /// The schedule that pays most from a slot on, though it may not pay at all; none if there is no place at any time.
+    pub(super) fn best(&self, gang: &Gang, terms: &Terms, now: u64) -> Option<Schedule> {
+        let mut paces: Vec<f64> =
+            gang.together.iter().chain(&gang.spread).copied().filter(|p| *p > 0.0).collect();
+        paces.sort_by(|a, b| b.total_cmp(a));
+        paces.dedup();
+        let mut edges: Vec<u64> =
+            self.holds.iter().flatten().flat_map(|hold| [hold.from, hold.until]).collect();
+        edges.sort_unstable();
+        edges.dedup();
+        let mut best: Option<Schedule> = None;
+        for pace in paces {
+            let slots = (((gang.restart_s + gang.left / pace) / self.slot_s).ceil() as u64).max(1);
+            let mut starts: Vec<u64> = std::iter::once(now)
+                .chain(edges.iter().copied())
+                .chain(edges.iter().map(|edge| edge.saturating_sub(slots)))
+                .filter(|start| *start >= now)
+                .collect();
+            starts.sort_unstable();
+            starts.dedup();
+            let at_pace = gang.no_slower_than(pace);
+            for from in starts {
+                let late = Gang { age_s: gang.age_s + (from - now) as f64 * self.slot_s, ..at_pace.clone() };
+                let offer = find(&late, &self.window((from, from + slots)), terms);
+                let Some(offer) = offer else { continue };
+                if best.as_ref().is_none_or(|best| offer.payoff() > best.offer.payoff()) {
+                    best = Some(Schedule { from, until: from + slots, offer });
+                }
+            }
+        }
+        best
+    }
+}
+
+/// The larger of each amount.
+fn larger(a: Resources, b: Resources) -> Resources {
+    Resources {
+        gpu_milli: a.gpu_milli.max(b.gpu_milli),
+        cpu_milli: a.cpu_milli.max(b.cpu_milli),
+        memory_bytes: a.memory_bytes.max(b.memory_bytes),
+        network_bytes_per_s: a.network_bytes_per_s.max(b.network_bytes_per_s),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::candidates::tests::{Dice, TERMS, gang};
+    use super::super::prices::{Horizon, Payer, bounds, slots};
+    use super::super::stock::tests::{idle, worker};
+    use super::*;
+
+    const SLOT_S: f64 = 10.0;
+
+    /// Jobs with the slots in which they arrive, in that order.
+    struct Instance {
+        jobs: Vec<(u64, Gang)>,
+        nodes: Vec<(usize, u32)>,
+        bounds: Vec<Bounds>,
+    }
+
+    fn instance(seed: u64) -> Instance {
+        let mut dice = Dice::new(seed);
+        let types = 1 + dice.roll(2) as usize;
+        let nodes: Vec<(usize, u32)> = (0..types).map(|i| (i, 1 + dice.roll(3) as u32)).collect();
+        let gpus: u32 = nodes.iter().map(|(_, gpus)| gpus).sum();
+        let most = u64::from(nodes.iter().map(|(_, gpus)| *gpus).max().expect("there are nodes"));
+        let mut jobs: Vec<(u64, Gang)> = (0..2 + dice.roll(5))
+            .map(|_| {
+                let speeds: Vec<f64> =
+                    (0..types).map(|i| (1 + dice.roll(3)) as f64 / (1.0 + i as f64)).collect();
+                let left = 5.0 + dice.roll(80) as f64;
+                (dice.roll(4), Gang { may_mix: false, ..gang(1 + dice.roll(most) as u32, &speeds, left) })
+            })
+            .collect();
+        jobs.sort_by_key(|(arrival, _)| *arrival);
+        let usable = vec![true; types];
+        let payers: Vec<Payer<'_>> = jobs
+            .iter()
+            .map(|(arrival, gang)| Payer {
+                facts: &gang.facts,
+                age_s: -(*arrival as f64) * SLOT_S,
+                gpus: gang.gpus(),
+                usable: &usable,
+            })
+            .collect();
+        let arrivals = jobs.last().map_or(0, |(arrival, _)| *arrival);
+        let mut horizon = Horizon::of(SLOT_S, f64::from(gpus), payers.iter().copied());
+        horizon.slots += arrivals as f64;
+        let bounds = bounds(TERMS.utility, horizon, (types, f64::from(gpus)), 1.0, &payers);
+        drop(payers);
+        Instance { jobs, nodes, bounds }
+    }
+
+    impl Instance {
+        fn empty(&self) -> Calendar {
+            Calendar::new(&idle(&self.nodes), self.bounds.clone(), SLOT_S)
+        }
+
+        /// What is earned by admitting jobs as they come.
+        fn admitted(&self) -> f64 {
+            let mut calendar = self.empty();
+            let mut earned = 0.0;
+            for (arrival, gang) in &self.jobs {
+                let found = calendar.best(gang, &TERMS, *arrival);
+                if let Some(found) = found.filter(|found| found.offer.payoff() > 0.0) {
+                    earned += found.offer.worth;
+                    calendar.reserve((found.from, found.until), &found.offer.counts, &gang.worker);
+                }
+            }
+            earned
+        }
+
+        /// The most that can be earned by anybody: jobs in any order, each on each node as early as it fits there. That
+        /// suffices, because any plan can be moved forward job by job.
+        fn optimum(&self) -> f64 {
+            let most: Vec<f64> = self
+                .jobs
+                .iter()
+                .map(|(_, gang)| TERMS.utility.of(&gang.facts, gang.facts.fastest_s))
+                .collect();
+            let mut best = 0.0;
+            self.search(&self.empty(), 0, 0.0, &most, &mut best);
+            best
+        }
+
+        fn search(&self, calendar: &Calendar, done: u32, earned: f64, most: &[f64], best: &mut f64) {
+            *best = best.max(earned);
+            let open = (0..self.jobs.len()).filter(|i| done >> i & 1 == 0);
+            if earned + open.clone().map(|i| most[i]).sum::<f64>() <= *best {
+                return;
+            }
+            for i in open {
+                let (arrival, gang) = &self.jobs[i];
+                for (at, (gpu_type, devices)) in (0_u32..).zip(&self.nodes) {
+                    let pace = gang.together[*gpu_type];
+                    if *devices < gang.workers {
+                        continue;
+                    }
+                    let length = slots(gang.left / pace, SLOT_S) as u64;
+                    let fits =
+                        |from: u64| calendar.window((from, from + length)).spot(at).free >= gang.workers;
+                    let from = (*arrival..).find(|from| fits(*from)).expect("it is free in the end");
+                    let worth = gang.worth(TERMS.utility, pace, (from - arrival) as f64 * SLOT_S);
+                    let mut next = calendar.clone();
+                    next.reserve(
+                        (from, from + length),
+                        &[(at, gang.workers)].into_iter().collect(),
+                        &worker(1),
+                    );
+                    self.search(&next, done | 1 << i, earned + worth, most, best);
+                }
+            }
+        }
+    }
+
+    /// H-4. Two hundred instances of two to six jobs, with the optimum by search.
+    #[test]
+    fn what_is_earned_is_never_below_the_optimum_over_twice_alpha() {
+        let (mut sum, mut optimal) = (0.0, 0);
+        for seed in 0..200 {
+            let instance = instance(seed);
+            let (earned, optimum) = (instance.admitted(), instance.optimum());
+            let spread = |bounds: &Bounds| (bounds.most / bounds.least).ln();
+            let alpha = instance.bounds.iter().map(spread).fold(1.0, f64::max);
+            assert!(earned > 0.0 && earned <= optimum * (1.0 + 1e-9), "seed {seed}: {earned} of {optimum}");
+            assert!(optimum <= 2.0 * alpha * earned, "seed {seed}: {earned} of {optimum}, alpha {alpha}");
+            sum += optimum / earned;
+            optimal += u32::from(optimum <= earned * (1.0 + 1e-9));
+        }
+        // The mean was 2.00 when this was written; it is kept so that a change for the worse shows.
+        assert!(sum / 200.0 < 2.05, "the mean ratio is {}", sum / 200.0);
+        assert!(optimal > 20, "in some cases admission loses nothing: {optimal}");
+    }
+
+    #[test]
+    fn a_job_waits_for_cheap_slots_and_never_takes_reserved_ones() {
+        let bounds = vec![Bounds::new(0.001, 1.0)];
+        let mut calendar = Calendar::new(&idle(&[(0, 2)]), bounds, SLOT_S);
+        let job = gang(2, &[1.0], 20.0);
+        let first = calendar.best(&job, &TERMS, 3).expect("all is free");
+        assert_eq!((first.from, first.until), (3, 5));
+        calendar.reserve((first.from, first.until), &first.offer.counts, &job.worker);
+        let second = calendar.best(&job, &TERMS, 3).expect("later it is free");
+        assert_eq!((second.from, second.until), (5, 7));
+        assert!((second.offer.worth - 1.0 / 40.0).abs() < 1e-12, "it waits for two slots");
+        let poor = Gang { left: 2e4, ..job };
+        let best = calendar.best(&poor, &TERMS, 3).expect("there is a place");
+        assert!(best.offer.payoff() < 0.0, "2,000 slots cost more than 1/20000");
+    }
+}

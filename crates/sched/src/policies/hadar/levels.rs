@@ -1,0 +1,191 @@
+//! Which copies go to which nodes in a slot: level by level, so that every job gets a first node before any gets a second
+//! (specification of Hadar and Gavel, 2.6.3, step 2).
+
+use crate::model::{GPU, PriorityClass, RackId, Resources};
+
+use super::matching::assign;
+use super::quotas::{Seat, capacity, together_s};
+use super::tracker::{Books, Parent};
+use super::utility::{Facts, Utility};
+
+/// What a pair of a job and a node counts for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Weights {
+    /// How fast it is there, of the best that it could have.
+    Relative,
+    /// Hadar's payoff: what the job is worth if it went on there alone.
+    Payoff,
+}
+
+/// How nodes are given away.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Manner {
+    pub weights: Weights,
+    /// Copies of a job at the most.
+    pub copies: usize,
+    /// How many jobs get all that they can use before the others get anything, the shortest first; `None` means that none does.
+    pub first: Option<usize>,
+    /// Whether a copy is only given that brings its job further in this slot.
+    pub must_pay: bool,
+}
+
+/// What a slot has to give.
+pub(super) struct Room<'a> {
+    pub free: Vec<Resources>,
+    pub racks: &'a [RackId],
+    pub slot_s: f64,
+}
+
+/// So much a job counts more of which all is left.
+const LEFT_PART: f64 = 1e-3;
+/// Equal nodes are not exchanged.
+const STAYS: f64 = 1e-6;
+
+/// The nodes of each job; `given` says where copies are that are not to be moved.
+pub(super) fn levels(
+    books: &Books,
+    manner: Manner,
+    room: &mut Room<'_>,
+    given: Vec<Vec<usize>>,
+) -> Vec<Vec<usize>> {
+    let mut placed = given;
+    let all: Vec<usize> = (0..books.parents.len()).collect();
+    let Some(first) = manner.first else {
+        fill(books, manner, room, &all, &mut placed);
+        return placed;
+    };
+    // One bunch of the shortest after the other.
+    let mut order = all;
+    let span_s = |at: &usize| shortest_s(&books.parents[*at].1);
+    order.sort_by(|a, b| span_s(a).total_cmp(&span_s(b)).then(a.cmp(b)));
+    for some in order.chunks(first.max(1)) {
+        fill(books, manner, room, some, &mut placed);
+    }
+    placed
+}
+
+/// How long a job takes if it has all that it could use.
+fn shortest_s(parent: &Parent) -> f64 {
+    parent.left.map_or(f64::INFINITY, |left| left / parent.together_per_s().max(f64::MIN_POSITIVE))
+}
+
+fn fill(books: &Books, manner: Manner, room: &mut Room<'_>, some: &[usize], placed: &mut [Vec<usize>]) {
+    let mut classes: Vec<PriorityClass> =
+        some.iter().map(|at| books.parents[*at].1.job.goals.class).collect();
+    classes.sort_unstable();
+    classes.dedup();
+    let mut open: Vec<usize> = some.to_vec();
+    while let Some(least) = open.iter().map(|at| placed[*at].len()).min() {
+        for class in classes.iter().rev() {
+            let is_next =
+                |at: &usize| placed[*at].len() == least && books.parents[*at].1.job.goals.class == *class;
+            let mut next: Vec<usize> = open.iter().copied().filter(is_next).collect();
+            next.retain(|at| least < books.parents[*at].1.most.min(manner.copies));
+            // A node takes one of them at a time, and may have room for more.
+            while !next.is_empty() {
+                let found = one_each(books, manner, room, &next, placed);
+                if found.iter().all(Option::is_none) {
+                    break;
+                }
+                for (at, node) in next.iter().zip(&found) {
+                    if let Some(node) = node {
+                        placed[*at].push(*node);
+                        room.free[*node] = minus(room.free[*node], books.parents[*at].1.demand);
+                    }
+                }
+                next = next
+                    .into_iter()
+                    .zip(found)
+                    .filter(|(_, node)| node.is_none())
+                    .map(|(at, _)| at)
+                    .collect();
+            }
+        }
+        // Who got nothing on this level gets nothing on a later one.
+        open.retain(|at| placed[*at].len() > least);
+    }
+}
+
+/// One node for each of these, where there is one.
+fn one_each(
+    books: &Books,
+    manner: Manner,
+    room: &Room<'_>,
+    some: &[usize],
+    placed: &[Vec<usize>],
+) -> Vec<Option<usize>> {
+    let weight = |row: usize, node: usize| {
+        let (parent, own) = (&books.parents[some[row]].1, &placed[some[row]]);
+        let may = parent.per_s[node] > 0.0
+            && !own.contains(&node)
+            && fits(parent, room.free[node])
+            && (!parent.stays_in_rack() || own.first().is_none_or(|at| room.racks[*at] == room.racks[node]))
+            && (!manner.must_pay || own.is_empty() || pays(books, parent, own, node, room.slot_s));
+        may.then(|| worth(books, manner.weights, parent, own, node))
+    };
+    // Nodes on which none of them may be are left out, as most are in a large cluster.
+    let nodes: Vec<usize> =
+        (0..room.free.len()).filter(|node| (0..some.len()).any(|row| weight(row, *node).is_some())).collect();
+    let found = assign(some.len(), nodes.len(), |row, column| weight(row, nodes[column]));
+    found.into_iter().map(|column| column.map(|column| nodes[column])).collect()
+}
+
+fn worth(books: &Books, weights: Weights, parent: &Parent, own: &[usize], node: usize) -> f64 {
+    let stays = parent.here.iter().any(|(at, _)| at.index() == node);
+    let stays = if stays { STAYS } else { 0.0 };
+    match weights {
+        Weights::Relative => {
+            parent.counted[node] / parent.best() * (1.0 + LEFT_PART * parent.left_part) + stays
+        }
+        Weights::Payoff => {
+            let seat = books.seat(parent, node, !own.is_empty());
+            let left = parent.left.unwrap_or(0.0);
+            let end_s = parent.age_s + seat.overhead_s + left / parent.counted[node];
+            let facts = Facts { iterations: left, fastest_s: 0.0, slowest_s: 0.0, isolated_s: 0.0 };
+            // In tenths of an hour, so that it is of the size of a relative speed.
+            Utility::Inv.of(&facts, end_s) * 360.0 + stays
+        }
+    }
+}
+
+/// Whether one more copy brings a job further in a slot, or to its end sooner: what it does must be more than what the others lose
+/// by being brought together.
+fn pays(books: &Books, parent: &Parent, own: &[usize], node: usize, slot_s: f64) -> bool {
+    let seats = |nodes: &[usize], several: bool| -> Vec<Seat> {
+        let seat = |at: &usize| {
+            let seat = books.seat(parent, *at, several);
+            let later_s = if several { parent.merge_s } else { 0.0 };
+            // What it will cost to bring them together counts in the slot that makes it necessary.
+            let overhead_s = seat.overhead_s.max(later_s);
+            Seat { overhead_s, ..seat }
+        };
+        nodes.iter().map(seat).collect()
+    };
+    let before = seats(own, own.len() > 1);
+    let with: Vec<usize> = own.iter().copied().chain([node]).collect();
+    let after = seats(&with, true);
+    let Some(left) = parent.left else { return false };
+    match (left < capacity(&before, slot_s), together_s(left, &before), together_s(left, &after)) {
+        (true, Some(before_s), Some(after_s)) => after_s < before_s,
+        _ => capacity(&after, slot_s) > capacity(&before, slot_s),
+    }
+}
+
+fn fits(parent: &Parent, free: Resources) -> bool {
+    let whole = parent.demand.gpu_milli < GPU || free.gpu_milli / GPU * GPU >= parent.demand.gpu_milli;
+    whole && parent.demand.fits_in(&free)
+}
+
+const fn minus(free: Resources, taken: Resources) -> Resources {
+    const fn less(free: u64, taken: u64) -> u64 {
+        // What is not kept count of stays so.
+        if free == crate::model::UNLIMITED { free } else { free.saturating_sub(taken) }
+    }
+    Resources {
+        gpu_milli: less(free.gpu_milli, taken.gpu_milli),
+        cpu_milli: less(free.cpu_milli, taken.cpu_milli),
+        memory_bytes: less(free.memory_bytes, taken.memory_bytes),
+        network_bytes_per_s: less(free.network_bytes_per_s, taken.network_bytes_per_s),
+    }
+}

@@ -1,0 +1,132 @@
+//! Which job goes to which node: an assignment of the largest weight.
+
+/// Gives each row a column of its own, or none, so that as many rows as possible get one and, among all such ways, the sum of
+/// the weights is largest. `weight` is `None` where a row may not have a column; weights are from 0 to `most`.
+///
+/// By shortest augmenting paths (Kuhn 1955, as by Jonker and Volgenant, Computing 38 (1987)); O(r² (r + c)).
+pub(super) fn assign(
+    rows: usize,
+    columns: usize,
+    weight: impl Fn(usize, usize) -> Option<f64>,
+) -> Vec<Option<usize>> {
+    if rows == 0 || columns == 0 {
+        return vec![None; rows];
+    }
+    let given: Vec<Option<f64>> = (0..rows * columns).map(|at| weight(at / columns, at % columns)).collect();
+    let most = given.iter().flatten().copied().fold(0.0, f64::max);
+    // One more row that gets a column is worth more than all weights together. A column for each row stands for none.
+    let (bonus, wide) = ((most + 1.0) * (rows as f64 + 1.0), columns + rows);
+    let cost =
+        |row: usize, column: usize| match given.get(row * columns + column).filter(|_| column < columns) {
+            Some(Some(weight)) => -weight - bonus,
+            Some(None) => f64::INFINITY,
+            None if column == columns + row => 0.0,
+            None => f64::INFINITY,
+        };
+    let mut of_column: Vec<Option<usize>> = vec![None; wide];
+    let (mut of_rows, mut of_columns) = (vec![0.0; rows], vec![0.0; wide]);
+    for row in 0..rows {
+        augment(row, &cost, &mut of_column, (&mut of_rows, &mut of_columns));
+    }
+    let mut found = vec![None; rows];
+    for (column, row) in of_column.iter().enumerate().take(columns) {
+        if let Some(row) = row {
+            found[*row] = Some(column);
+        }
+    }
+    found
+}
+
+/// Brings one more row in, along the path that costs least; the potentials stay feasible.
+fn augment(
+    new: usize,
+    cost: &impl Fn(usize, usize) -> f64,
+    of_column: &mut [Option<usize>],
+    (of_rows, of_columns): (&mut [f64], &mut [f64]),
+) {
+    let wide = of_column.len();
+    let mut distance = vec![f64::INFINITY; wide];
+    let mut before: Vec<Option<usize>> = vec![None; wide];
+    let mut is_done = vec![false; wide];
+    let (mut row, mut last, mut reached) = (new, None, 0.0);
+    let end = loop {
+        for column in (0..wide).filter(|column| !is_done[*column]) {
+            let through = reached + cost(row, column) - of_rows[row] - of_columns[column];
+            if through < distance[column] {
+                (distance[column], before[column]) = (through, last);
+            }
+        }
+        let open = (0..wide).filter(|column| !is_done[*column]);
+        let next = open.min_by(|a, b| distance[*a].total_cmp(&distance[*b]));
+        let column = next.expect("a row can always go without");
+        (is_done[column], reached, last) = (true, distance[column], Some(column));
+        match of_column[column] {
+            Some(owner) => row = owner,
+            None => break column,
+        }
+    };
+    of_rows[new] += reached;
+    for column in (0..wide).filter(|column| is_done[*column] && *column != end) {
+        let owner = of_column[column].expect("only the last one is free");
+        of_rows[owner] += reached - distance[column];
+        of_columns[column] -= reached - distance[column];
+    }
+    let mut at = end;
+    while let Some(earlier) = before[at] {
+        of_column[at] = of_column[earlier];
+        at = earlier;
+    }
+    of_column[at] = Some(new);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Seed;
+
+    fn worth(weights: &[Vec<Option<f64>>], found: &[Option<usize>]) -> (usize, f64) {
+        let given = found.iter().zip(weights).filter_map(|(column, row)| row[(*column)?]);
+        given.fold((0, 0.0), |(count, sum), weight| (count + 1, sum + weight))
+    }
+
+    /// The best of all ways, tried one by one.
+    fn best(weights: &[Vec<Option<f64>>], row: usize, taken: u32) -> (usize, f64) {
+        let Some(own) = weights.get(row) else { return (0, 0.0) };
+        let mut best_of = best(weights, row + 1, taken);
+        for (column, weight) in own.iter().enumerate().filter(|(column, _)| taken >> column & 1 == 0) {
+            if let Some(weight) = weight {
+                let (count, sum) = best(weights, row + 1, taken | 1 << column);
+                let with = (count + 1, sum + weight);
+                if with.0 > best_of.0 || (with.0 == best_of.0 && with.1 > best_of.1) {
+                    best_of = with;
+                }
+            }
+        }
+        best_of
+    }
+
+    #[test]
+    fn it_is_as_good_as_the_best_of_all_ways() {
+        for seed in 0..400_u64 {
+            let draw = |at: u64| Seed(seed).numbered(at).0;
+            let (rows, columns) = ((draw(0) % 6) as usize, (draw(1) % 6) as usize);
+            let entry = |row: usize, column: usize| {
+                let drawn = draw(2 + (row * 8 + column) as u64);
+                (drawn % 5 > 0).then_some((drawn >> 8) as f64 % 7.0)
+            };
+            let weights: Vec<Vec<Option<f64>>> =
+                (0..rows).map(|row| (0..columns).map(|column| entry(row, column)).collect()).collect();
+            let found = assign(rows, columns, |row, column| weights[row][column]);
+            let mut used: Vec<usize> = found.iter().flatten().copied().collect();
+            used.sort_unstable();
+            assert!(used.windows(2).all(|pair| pair[0] < pair[1]), "{found:?}");
+            assert_eq!(worth(&weights, &found), best(&weights, 0, 0), "seed {seed}: {weights:?} {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_row_gets_a_column_rather_than_another_a_better_one() {
+        let weights = [[Some(1.0), Some(0.1)], [Some(0.5), None]];
+        assert_eq!(assign(2, 2, |row, column| weights[row][column]), [Some(1), Some(0)]);
+    }
+}

@@ -1,0 +1,27 @@
+//! The family of Hadar: gangs on mixed hardware by prices of GPUs. `policy` is Hadar itself. `hadare` forks jobs into copies:
+//! `tracker` keeps the books of a slot, `levels` gives nodes away by `matching`, `quotas` divides what is left, and `lookahead`
+//! plays slots to come.
+
+mod calendar;
+mod candidates;
+mod claim;
+mod desk;
+mod dual;
+mod hadare;
+mod isolated;
+mod levels;
+mod lookahead;
+mod matching;
+mod parameters;
+mod policy;
+mod prices;
+mod quotas;
+mod reserved;
+mod round;
+mod stock;
+mod targets;
+mod tracker;
+mod utility;
+
+pub(super) use hadare::HADARE;
+pub(super) use policy::HADAR;

@@ -1,0 +1,98 @@
+//! Hadar: in every round all GPUs are sold anew, to the jobs that make most of them.
+//!
+//! # Idea
+//! A job is worth more the sooner it is done, and how soon that is depends on where it runs. Every GPU has a price that rises
+//! with how much of its node is given away. Job by job, those first that are worth most for each GPU, a job goes where its
+//! worth less the price of its GPUs is largest, if that is above zero; a search over who is passed by makes the best of it. A
+//! gang may be on several GPU types at once and then goes at the pace of the slowest. What is left goes to whoever fits.
+//!
+//! # Source
+//! Hadar, IPDPS 2024 (doi 10.1109/IPDPS57955.2024.00066) and arXiv 2503.10918. The abstract names the parts: a primal-dual
+//! program at the level of tasks, prices between bounds, a dual subroutine by dynamic programming, candidates that are
+//! consolidated or spread, a cost of communication. The formulas could not be had; they are those of the family that it belongs
+//! to (OASiS, INFOCOM 2018), as the specification of Hadar and Gavel, section 2.5, completes them. No public code is known.
+//!
+//! # What it sees
+//! Rates and iterations that jobs declare, and what was measured; see `claim.rs` for jobs of which less is known.
+//!
+//! # Parameters
+//! See below. `objective` decides what a job is worth and in which order jobs are looked at: `jct` 1/JCT, and the most for each
+//! GPU first; `makespan` the part of its best speed, and the longest first; `ftf` how late it is beside an equal part of the
+//! cluster, and the most for each GPU first.
+//!
+//! # Where we differ
+//! The utility of the effective throughput is in iterations, so that models with small ones rule; it is there as `raw`. Prices
+//! reach their most only at full use, and until then may keep jobs from GPUs that nobody else wants: hence the second walk. A
+//! job that has waited a day goes first, as jobs that are long would wait for ever. The competitive ratio of the paper is that
+//! of a scheduler which reserves whole schedules, and says nothing about this one. Higher classes are served before lower ones.
+
+use crate::decide::{
+    Abilities, Ahead, Cadence, Decision, Entry, Memory, ParameterError, Policy, Suits, Verdict, defaults,
+    parameters,
+};
+use crate::model::{JobId, Span};
+use crate::view::Snapshot;
+
+use super::parameters::{PARAMETERS, Parameters};
+use super::round::Round;
+use super::utility::Utility;
+
+struct Hadar {
+    parameters: Parameters,
+    memory: Memory,
+}
+
+impl Policy for Hadar {
+    fn cadence(&self) -> Cadence {
+        Cadence::Rounds(Span::from_secs_f64(self.parameters.round_s))
+    }
+
+    fn needs(&self) -> Abilities {
+        if self.parameters.mixing { Abilities::MIXED_GPU_TYPES } else { Abilities::NONE }
+    }
+
+    fn decide(&mut self, seen: &Snapshot) -> Decision {
+        let mut round = Round::new(seen, &self.parameters);
+        round.run();
+        round.finish(&mut self.memory)
+    }
+
+    fn explain(&mut self, seen: &Snapshot, job: JobId) -> Verdict {
+        let verdicts = self.decide(seen).verdicts;
+        let found = verdicts.binary_search_by_key(&job, |(id, _)| *id);
+        verdicts[found.expect("every job of the snapshot has a verdict")].1
+    }
+
+    fn ahead(&mut self, seen: &Snapshot, job: JobId) -> Ahead {
+        let round = Round::new(seen, &self.parameters);
+        let waiting = round.turns().filter(|(view, _)| view.target.is_none()).map(|(view, _)| view.id());
+        // By targets it depends on where a job is needed as well, and who is admitted stays so.
+        let is_total = !self.parameters.has_targets() && !self.parameters.admission;
+        Ahead { jobs: waiting.take_while(|id| *id != job).collect(), is_total }
+    }
+
+    fn is_work_conserving(&self) -> bool {
+        self.parameters.mixing && !self.parameters.admission
+    }
+}
+
+/// Hadar.
+pub(in super::super) const HADAR: Entry = Entry {
+    name: "hadar",
+    title: "GPUs of several types by price, to the jobs that make most of them; a gang may mix types",
+    source: "Hadar, IPDPS 2024 and arXiv 2503.10918",
+    reads_declared: true,
+    suits: Suits::AnyJobs,
+    parameters: PARAMETERS,
+    sizes: false,
+    defaults: defaults::<Parameters>,
+    build: |given| {
+        let parameters: Parameters = parameters("hadar", PARAMETERS, given)?;
+        if parameters.admission && parameters.utility() == Utility::Rho {
+            let message = "`admission` and finish-time fairness both keep something in the notes of jobs; choose one, for \
+                           example objective = \"jct\"";
+            return Err(ParameterError::BadValue { policy: "hadar", message: message.to_owned() });
+        }
+        Ok(Box::new(Hadar { parameters, memory: Memory::default() }))
+    },
+};

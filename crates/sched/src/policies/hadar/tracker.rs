@@ -1,0 +1,239 @@
+//! The job tracker's books for one slot: what each job has left, how fast a copy of it goes on each node, and what it costs to
+//! bring it there (specification of Hadar and Gavel, 2.6.2). All of it is read from the snapshot; nothing is kept.
+
+use std::sync::Arc;
+
+use crate::estimate::{Profile, unseen_per_s};
+use crate::model::{
+    Allocation, CopyId, GpuTypeId, Job, Node, NodeId, Parallelism, Resources, SERVER_TASK, TaskId, Topology,
+    WORKER_TASK,
+};
+use crate::view::{JobView, Phase, Snapshot};
+
+use super::quotas::Seat;
+
+/// A job that may be placed copy by copy.
+#[derive(Clone, Debug)]
+pub(super) struct Parent {
+    pub job: Arc<Job>,
+    /// Iterations that are left; `None` if it does not say how many it has.
+    pub left: Option<f64>,
+    /// The same as a part of all.
+    pub left_part: f64,
+    /// Seconds since it arrived.
+    pub age_s: f64,
+    /// How many copies it may have.
+    pub most: usize,
+    /// What a copy takes on its node, and how that is made up.
+    pub demand: Resources,
+    pub parts: Vec<(TaskId, Resources, u32)>,
+    /// Iterations a second of a copy on each node; 0 where it may not be.
+    pub per_s: Vec<f64>,
+    /// The same as it counts in the choice of nodes.
+    pub counted: Vec<f64>,
+    /// Whether these are speeds; if nothing is known of the job all nodes are alike.
+    pub is_known: bool,
+    /// Where it has copies now, and which.
+    pub here: Vec<(NodeId, CopyId)>,
+    /// What its pauses cost, in seconds.
+    pub save_s: f64,
+    pub load_s: f64,
+    pub merge_s: f64,
+}
+
+/// All jobs of a slot that may be placed copy by copy, by position in the snapshot.
+#[derive(Clone, Debug)]
+pub(super) struct Books {
+    pub parents: Vec<(usize, Parent)>,
+    /// What was taken as long as a job goes nowhere: for how long a node is busy with letting its job go, in seconds.
+    pub leaving_s: Vec<f64>,
+}
+
+/// What is chosen of how books are kept.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Keeping {
+    /// The most copies of a job.
+    pub copies: usize,
+    /// What a speed that nobody measured counts for in the choice of nodes.
+    pub explore: f64,
+}
+
+impl Books {
+    pub(super) fn new(seen: &Snapshot, keeping: Keeping) -> Self {
+        let types = seen.cluster.gpu_types.len();
+        let speeds: Vec<Vec<Option<f64>>> = seen.jobs().map(|view| known_speeds(view, types)).collect();
+        let profiles: Vec<Profile<'_>> = seen
+            .jobs()
+            .zip(&speeds)
+            .map(|(view, per_s)| Profile { family: view.job.model.map(|model| model.0), batch: None, per_s })
+            .collect();
+        let views: Vec<&JobView> = seen.jobs().collect();
+        let parent = |(at, view): (usize, &&JobView)| {
+            Some((at, Parent::new(seen, view, &profiles[at], &profiles, keeping)?))
+        };
+        let parents: Vec<(usize, Parent)> = views.iter().enumerate().filter_map(parent).collect();
+        let mut leaving_s = vec![0.0_f64; seen.cluster.nodes.len()];
+        for view in &views {
+            let cost = &view.job.move_cost;
+            let span = if view.held.copies() > 1 { cost.merge } else { cost.save };
+            for node in view.held.nodes() {
+                leaving_s[node.index()] = leaving_s[node.index()].max(span.as_secs_f64());
+            }
+        }
+        Self { parents, leaving_s }
+    }
+
+    /// What a copy of a job has of a slot on a node; `several` says whether it has others.
+    pub(super) fn seat(&self, parent: &Parent, node: usize, has_several: bool) -> Seat {
+        let stays = parent.here.iter().any(|(at, _)| at.index() == node);
+        let is_merged = parent.here.len() > 1;
+        let merge_s = if is_merged { parent.merge_s } else { 0.0 };
+        let overhead_s = match stays {
+            true if is_merged => merge_s,
+            true => 0.0,
+            // One that comes waits for the others to be brought together, and for its node.
+            false if has_several => self.leaving_s[node].max(merge_s) + parent.load_s,
+            false => self.leaving_s[node].max(parent.leaves_after_s()) + parent.load_s,
+        };
+        Seat { per_s: parent.per_s[node], overhead_s }
+    }
+}
+
+/// Speeds of the smallest gang by type, as measured or else as profiled or declared by type.
+fn known_speeds(view: &JobView, types: usize) -> Vec<Option<f64>> {
+    let workers = view.job.shape.data_parallel().map_or(1, |shape| shape.workers.min.max(1));
+    let of = |gpu_type: u8| {
+        let gpu_type = GpuTypeId(gpu_type);
+        let profiled = || view.job.declared.rates.as_ref()?.per_s(gpu_type, workers, false);
+        view.measured.per_s(gpu_type, workers, false).or_else(profiled)
+    };
+    (0..types as u8).map(of).collect()
+}
+
+impl Parent {
+    fn new(
+        seen: &Snapshot,
+        view: &JobView,
+        known: &Profile<'_>,
+        others: &[Profile<'_>],
+        keeping: Keeping,
+    ) -> Option<Self> {
+        let job = &view.job;
+        let parts = parts(job)?;
+        let demand = sum(&parts);
+        let left = job.declared.iterations.map(|all| (all - view.iterations(seen.at)).max(0.0));
+        let workers = parts.first().map_or(1, |(_, _, count)| *count);
+        let all = job.declared.iterations.unwrap_or(0.0);
+        let speed = |gpu_type: GpuTypeId| -> (Option<f64>, bool) {
+            let seen_there = known.per_s[gpu_type.index()].filter(|per_s| *per_s >= 0.0);
+            let estimated = || unseen_per_s(known, others, gpu_type.index()).map(|found| found.per_s);
+            let declared = || view.iterations_per_s(gpu_type, workers, false);
+            let unseen = || estimated().or_else(declared);
+            (seen_there.or_else(unseen), seen_there.is_none())
+        };
+        let by_type: Vec<(Option<f64>, bool)> =
+            (0..seen.cluster.gpu_types.len() as u8).map(|gpu_type| speed(GpuTypeId(gpu_type))).collect();
+        let alike = job.declared.iteration.map(|each| 1.0 / each.as_secs_f64().max(1e-9));
+        let is_known = by_type.iter().any(|(per_s, _)| per_s.is_some()) || alike.is_some();
+        let shuns = view.shuns.filter(|(_, until)| *until > seen.at).map(|(node, _)| node);
+        let needs_gpu = demand.gpu_milli > 0;
+        let nodes = seen.cluster.nodes.iter().map(|node| {
+            let of_type = node.gpu_type.filter(|_| needs_gpu);
+            let may = !needs_gpu || of_type.is_some_and(|gpu_type| job.wanted.gpu_types.has(gpu_type));
+            let (per_s, is_guess) = of_type.map_or((alike, false), |gpu_type| by_type[gpu_type.index()]);
+            if !may || shuns == Some(node.id) || !demand.fits_in(&node.holds) {
+                return (0.0, 0.0);
+            }
+            let per_s = per_s.or(alike).unwrap_or(1.0);
+            (per_s, if is_guess && is_known { per_s * keeping.explore } else { per_s })
+        });
+        let (per_s, counted): (Vec<f64>, Vec<f64>) = nodes.unzip();
+        if per_s.iter().all(|per_s| *per_s == 0.0) {
+            return None;
+        }
+        let may_fork = left.is_some() && is_known && job.goals.movable;
+        let most = if may_fork { usize::from(job.goals.copies.max(1)).min(keeping.copies) } else { 1 };
+        let cost = &job.move_cost;
+        let runs = matches!(view.phase, Phase::Starting | Phase::Running);
+        Some(Self {
+            job: Arc::clone(job),
+            left,
+            left_part: left.map_or(1.0, |left| if all > 0.0 { left / all } else { 0.0 }),
+            age_s: seen.at.since(view.served.arrived).as_secs_f64(),
+            most,
+            demand,
+            parts,
+            per_s,
+            counted,
+            is_known,
+            here: if runs { copies(&view.target) } else { Vec::new() },
+            save_s: cost.save.as_secs_f64(),
+            load_s: cost.load.as_secs_f64(),
+            merge_s: cost.merge.as_secs_f64(),
+        })
+    }
+
+    /// Whether a job can be placed copy by copy, were all nodes free.
+    pub(super) fn fits_a_node(seen: &Snapshot, view: &JobView) -> bool {
+        let Some(parts) = parts(&view.job) else { return false };
+        let demand = sum(&parts);
+        let needs_gpu = demand.gpu_milli > 0;
+        let may = |node: &Node| {
+            !needs_gpu || node.gpu_type.is_some_and(|gpu_type| view.job.wanted.gpu_types.has(gpu_type))
+        };
+        seen.cluster.nodes.iter().any(|node| may(node) && demand.fits_in(&node.holds))
+    }
+
+    /// How long it takes until all that it has can be left.
+    const fn leaves_after_s(&self) -> f64 {
+        match self.here.len() {
+            0 => 0.0,
+            1 => self.save_s,
+            _ => self.merge_s,
+        }
+    }
+
+    /// The largest speed on any node.
+    pub(super) fn best(&self) -> f64 {
+        self.counted.iter().copied().fold(0.0, f64::max)
+    }
+
+    /// How fast all that it could have at once would be: the fastest nodes, one for each copy.
+    pub(super) fn together_per_s(&self) -> f64 {
+        let mut each: Vec<f64> = self.per_s.iter().copied().filter(|per_s| *per_s > 0.0).collect();
+        each.sort_by(|a, b| b.total_cmp(a));
+        each.iter().take(self.most).sum()
+    }
+
+    /// Whether its copies must be in one rack.
+    pub(super) fn stays_in_rack(&self) -> bool {
+        self.job.wanted.topology == Topology::SameRack
+    }
+}
+
+/// What these take together.
+fn sum(parts: &[(TaskId, Resources, u32)]) -> Resources {
+    parts.iter().fold(Resources::NONE, |sum, (_, each, count)| sum + each.times(u64::from(*count)))
+}
+
+/// What a copy is made of: the smallest gang. Nothing where it cannot be given node by node.
+fn parts(job: &Job) -> Option<Vec<(TaskId, Resources, u32)>> {
+    let Parallelism::DataParallel(shape) = &job.shape else { return None };
+    let workers = (WORKER_TASK, shape.worker, shape.workers.min.max(1));
+    let servers = shape.server.filter(|_| shape.servers.min > 0);
+    let servers = servers.map(|server| (SERVER_TASK, server, shape.servers.min));
+    // Shares of a device are given one by one.
+    let shares = (1..crate::model::GPU).contains(&shape.worker.gpu_milli) && shape.workers.min > 1;
+    let on_devices = shape.server.is_some_and(|server| server.gpu_milli > 0);
+    (!shares && !on_devices).then(|| std::iter::once(workers).chain(servers).collect())
+}
+
+/// Where the copies of an allocation are, if each is on one node.
+fn copies(held: &Allocation) -> Vec<(NodeId, CopyId)> {
+    let each = held.placements().chunk_by(|one, other| one.copy == other.copy);
+    let on_one = |placements: &[crate::model::Placement]| {
+        let first = placements[0];
+        placements.iter().all(|placement| placement.node == first.node).then_some((first.node, first.copy))
+    };
+    each.filter_map(on_one).collect()
+}

@@ -1,0 +1,245 @@
+//! What Gavel's policies must do on Gavel's own workloads, beyond what the public simulator prints: rounds against time that
+//! is shared out finely, deadlines and money, pairs, fairness. Checks on thousands of jobs are left out unless asked for.
+
+use std::collections::BTreeMap;
+
+use trainyard_sched::control::{self, Batch, Core, Log, Nothing, Step};
+use trainyard_sched::metrics::{Metrics, Summary};
+use trainyard_sched::model::{Cluster, JobId, Seed, Tenants, Time};
+use trainyard_sched::policies;
+use trainyard_sim::backend::Options;
+use trainyard_sim::generate::{Parameters, generate};
+use trainyard_sim::physics::Physics;
+use trainyard_sim::simulate::{Setup, prepare};
+use trainyard_sim::workload::Workload;
+
+/// So many GPUs of each of three types, each a server of its own.
+fn cluster(each: u32) -> Cluster {
+    let mut cluster = Cluster::default();
+    ["v100", "p100", "k80"].into_iter().for_each(|gpu_type| cluster.add(each, 1, gpu_type));
+    cluster
+}
+
+fn jobs(preset: &str, jobs: Option<u32>, seed: u64, options: &str) -> Workload {
+    let options = options.parse().expect("options are TOML");
+    let asked =
+        Parameters { preset: preset.to_owned(), jobs, seed: Seed(seed), options, ..Parameters::default() };
+    generate(&asked).expect("the preset makes jobs")
+}
+
+fn follow(
+    policy: &str,
+    parameters: &str,
+    workload: &Workload,
+    each: u32,
+    log: &mut dyn Log,
+) -> (Metrics, Summary) {
+    let table: toml::Table = parameters.parse().expect("parameters are TOML");
+    let setup = Setup {
+        cluster: cluster(each),
+        tenants: Tenants::default(),
+        workload: workload.clone(),
+        physics: Physics::default(),
+        options: Options::default(),
+        seed: Seed(0),
+    };
+    /// Follows a run and measures it.
+    struct Both<'a>(&'a mut dyn Log, Metrics);
+    impl Log for Both<'_> {
+        fn step(&mut self, batch: &Batch, step: &Step) {
+            self.0.step(batch, step);
+            self.1.step(batch, step);
+        }
+        fn rest(&mut self, core: &Core) {
+            self.0.rest(core);
+        }
+    }
+    let policy = policies::build(policy, &table).expect("the policy exists");
+    let (mut backend, mut core) = prepare(setup, policy).expect("the run begins");
+    let metrics = Metrics::new(core.state().cluster());
+    let mut both = Both(log, metrics);
+    control::run(&mut backend, &mut core, &mut both);
+    let summary = both.1.summary(backend.now());
+    (both.1, summary)
+}
+
+fn run(parameters: &str, workload: &Workload, each: u32) -> (Metrics, Summary) {
+    follow("gavel", parameters, workload, each, &mut Nothing)
+}
+
+/// Completion times in seconds, by number.
+fn jcts(metrics: &Metrics) -> BTreeMap<JobId, f64> {
+    let each =
+        metrics.rows().map(|row| (row.id, row.ended.expect("it ended").since(row.submitted).as_secs_f64()));
+    each.collect()
+}
+
+fn mean_h(jcts: &BTreeMap<JobId, f64>, among: std::ops::Range<u32>) -> f64 {
+    let of: Vec<f64> = among.filter_map(|id| jcts.get(&JobId(id)).copied()).collect();
+    of.iter().sum::<f64>() / of.len() as f64 / 3600.0
+}
+
+/// What GPUs cost that were held, in dollars.
+#[derive(Default)]
+struct Money {
+    dollars: f64,
+    since: Time,
+    per_s: f64,
+}
+
+impl Log for Money {
+    fn step(&mut self, batch: &Batch, _: &Step) {
+        self.dollars += self.per_s * batch.at.since(self.since).as_secs_f64();
+        self.since = batch.at;
+    }
+
+    fn rest(&mut self, core: &Core) {
+        let price = |name: &str| match name {
+            "v100" => 0.74,
+            "p100" => 0.43,
+            _ => 0.135,
+        };
+        let cluster = core.state().cluster();
+        let placements = core.state().jobs().flat_map(|view| view.held.placements().to_vec());
+        let each = placements.map(|p| {
+            let gpu_type = cluster.node(p.node).gpu_type.expect("a GPU has a type");
+            price(&cluster.gpu_types[gpu_type.index()].name) * f64::from(p.gpus.count())
+        });
+        self.per_s = each.sum::<f64>() / 3600.0;
+    }
+}
+
+#[test]
+fn rounds_come_near_to_time_that_is_shared_out_finely() {
+    let workload = jobs("gavel", Some(200), 0, "jobs_per_h = 4.4");
+    let mean = |round_s: u32| {
+        let (_, summary) = run(&format!("round_s = {round_s}.0"), &workload, 36);
+        summary.avg_jct_s.expect("all jobs end")
+    };
+    let [fine, usual, coarse] = [20, 360, 1440].map(mean);
+    println!("mean completion time in rounds of 20 s {fine:.0}, of 360 s {usual:.0}, of 1440 s {coarse:.0}");
+    assert!((usual / fine - 1.0).abs() <= 0.05, "{usual} beside {fine}");
+    assert!(coarse / usual <= 1.10, "{coarse} beside {usual}");
+}
+
+#[test]
+fn least_cost_keeps_deadlines_and_costs_less_than_the_greatest_throughput() {
+    // Few enough jobs that all deadlines can be kept.
+    let workload = jobs("gavel", Some(60), 0, "jobs_per_h = 1.0\nobjectives = true");
+    let mut dollars = Vec::new();
+    for (objective, deadlines) in [("cost", true), ("cost", false), ("throughput", false)] {
+        let parameters = format!("objective = '{objective}'\ndeadlines = {deadlines}\nround_s = 20.0");
+        let mut money = Money::default();
+        let (metrics, _) = follow("gavel", &parameters, &workload, 36, &mut money);
+        let late = workload.jobs.iter().filter(|(job, _)| {
+            let row = metrics.rows().find(|row| row.id == job.id).expect("it ran");
+            row.ended.expect("it ended") > job.goals.deadline.expect("it has one")
+        });
+        let late = late.count();
+        println!("{objective}, deadlines {deadlines}: {:.2} dollars, {late} late", money.dollars);
+        assert!(!deadlines || late == 0, "{late} jobs are late");
+        dollars.push(money.dollars);
+    }
+    assert!(dollars[1] <= dollars[2], "least cost costs more than the greatest throughput: {dollars:?}");
+}
+
+#[test]
+fn pairs_save_time() {
+    let workload = jobs("gavel-a", None, 0, "");
+    let mean = |parameters| run(parameters, &workload, 4).1.avg_jct_s.expect("all jobs end");
+    let (alone, packed) = (mean(""), mean("packed = true"));
+    println!("mean completion time alone {alone:.0}, packed {packed:.0}");
+    assert!(packed <= 0.97 * alone, "{packed} beside {alone}");
+}
+
+#[test]
+fn in_a_round_no_gpu_idles_beside_a_job_that_fits() {
+    /// Looks at what is free whenever a round has begun.
+    #[derive(Default)]
+    struct Idle {
+        rounds: u32,
+        wrong: Vec<String>,
+        began: bool,
+    }
+    impl Log for Idle {
+        fn step(&mut self, _: &Batch, step: &Step) {
+            let note = step.decision.as_ref().and_then(|decision| decision.note.as_ref());
+            self.began = note.is_some();
+        }
+        fn rest(&mut self, core: &Core) {
+            if !std::mem::take(&mut self.began) {
+                return;
+            }
+            self.rounds += 1;
+            let cluster = core.state().cluster();
+            let taken = |view: &trainyard_sched::view::JobView| view.target.placements().to_vec();
+            let used: Vec<_> = core.state().jobs().flat_map(taken).map(|p| p.node).collect();
+            let free = cluster.nodes.iter().filter(|node| !used.contains(&node.id)).map(|node| node.gpu_type);
+            let free: Vec<_> = free.flatten().collect();
+            for view in core.state().jobs().filter(|view| view.target.is_none()) {
+                let workers = view.job.shape.data_parallel().expect("a gang").workers.min;
+                let fits = |gpu_type: &trainyard_sched::model::GpuTypeId| {
+                    let of_type = free.iter().filter(|free| *free == gpu_type).count();
+                    view.job.wanted.gpu_types.has(*gpu_type) && of_type >= workers as usize
+                };
+                if free.iter().any(fits) {
+                    self.wrong.push(format!("{} waits beside {} free GPUs", view.job.name, free.len()));
+                }
+            }
+        }
+    }
+    let workload = jobs("gavel-b", None, 0, "");
+    for objective in
+        ["max_min_fairness", "finish_time_fairness", "makespan", "throughput", "cost", "hierarchical"]
+    {
+        let mut idle = Idle::default();
+        follow("gavel", &format!("objective = '{objective}'"), &workload, 8, &mut idle);
+        assert!(idle.rounds > 1000, "{objective}: {} rounds", idle.rounds);
+        assert!(idle.wrong.is_empty(), "{objective}: {} times, first {}", idle.wrong.len(), idle.wrong[0]);
+    }
+}
+
+/// Jobs 4000 to 4999 are measured, while others are there.
+const MEASURED: std::ops::Range<u32> = 4000..5000;
+
+fn continuous(per_h: f64, seed: u64) -> Workload {
+    jobs("gavel", Some(5600), seed, &format!("jobs_per_h = {per_h:?}"))
+}
+
+#[test]
+#[ignore = "minutes: thousands of jobs; run with --ignored"]
+fn jobs_are_done_sooner_than_with_an_equal_part_of_the_cluster() {
+    let workload = continuous(3.2, 0);
+    let alone = jcts(&run("compatibility = true\nobjective = 'isolated'", &workload, 36).0);
+    for (parameters, expected, within) in [
+        ("compatibility = true", 0.72, 0.05),
+        ("compatibility = true\nobjective = 'finish_time_fairness'", 0.73, 0.05),
+        ("compatibility = true\naware = false", 1.00, 0.03),
+    ] {
+        let ours = jcts(&run(parameters, &workload, 36).0);
+        let ratios: Vec<f64> = MEASURED.map(|id| ours[&JobId(id)] / alone[&JobId(id)]).collect();
+        let mean = ratios.iter().sum::<f64>() / ratios.len() as f64;
+        println!("{parameters:?}: {mean:.3}, published {expected}");
+        assert!((mean - expected).abs() <= within, "{parameters}: {mean}");
+    }
+}
+
+#[test]
+#[ignore = "minutes: thousands of jobs and three seeds; run with --ignored"]
+fn under_load_knowing_speeds_saves_what_the_authors_print() {
+    // Jobs an hour; hours with speeds known and not, and how far ours may be from these.
+    for (per_h, aware, blind) in [(4.8, (19.0, 0.08), (36.0, 0.25)), (5.6, (29.0, 0.15), (96.0, 0.15))] {
+        for seed in 0..3 {
+            let workload = continuous(per_h, seed);
+            let mean = |parameters| mean_h(&jcts(&run(parameters, &workload, 36).0), MEASURED);
+            let got = [mean("compatibility = true"), mean("compatibility = true\naware = false")];
+            println!("{per_h} jobs an hour, seed {seed}: aware {:.2} h, blind {:.2} h", got[0], got[1]);
+            for ((expected, within), got) in [aware, blind].into_iter().zip(got) {
+                assert!(
+                    (got / expected - 1.0).abs() <= within,
+                    "{per_h} seed {seed}: {got}, expected {expected}"
+                );
+            }
+        }
+    }
+}
