@@ -1,6 +1,7 @@
 //! Real training as one copy and as three of unequal speed, with as many iterations in all: how good the parameters are in the end
 //! (specification of Hadar and Gavel, quality check Q-1). How good they are is held where who does how much is fixed; with a daemon
-//! it depends on the machine, and there the counts are held.
+//! it depends on the machine, and there the counts are held. Five copies are tried with several lengths of a slot, and by rows that
+//! nobody learned from; `hadare` decides where it is asked to.
 
 #![allow(dead_code, reason = "what tests share is not all used here")]
 
@@ -12,6 +13,7 @@ mod scripted;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use trainyard_live::board::Card;
@@ -19,7 +21,9 @@ use trainyard_live::consolidate::{Part, consolidate};
 use trainyard_live::local::{Confinement, LocalExecutor, Options};
 use trainyard_live::{Daemon, Work};
 use trainyard_sched::control::Outcome;
-use trainyard_sched::model::JobId;
+use trainyard_sched::decide::{Abilities, Cadence, Decision, Policy, Verdict};
+use trainyard_sched::model::{Cluster, JobId, NodeId, NodeState, Parallelism, Quotas, Resources};
+use trainyard_sched::view::Snapshot;
 use trainyard_train::data::{Data, Table, generator};
 use trainyard_train::{Checkpoint, Values};
 
@@ -198,4 +202,249 @@ fn a_daemon_lets_three_unequal_copies_do_as_many_iterations_as_one() {
         "the loss is reckoned as it was there"
     );
     assert!(start - together >= LEARNED * (start - alone), "{together} from {start}, and one copy {alone}");
+}
+
+/// What five copies do of ten passes; together they take as long as three by the fastest one alone.
+const FIVE: [u32; 5] = [3, 3, 2, 1, 1];
+/// Passes of all copies between two merges.
+const SLOTS: [u32; 3] = [10, 20, 30];
+
+/// Rows to learn from, in a file, and others of the same kind.
+fn divided(folder: &Path, generated: &str, words: &[&str]) -> (std::path::PathBuf, Table) {
+    let generator = generator(generated).expect("it is there");
+    let values = Values::new(generator.name, generator.parameters, words).expect("they are right");
+    let data = generator.make(&values, SEED).expect("it can be made");
+    let all = data.table().expect("they are rows");
+    let half = all.rows() / 2;
+    let line = |row: usize| {
+        let values = all.row(row).iter().chain([&all.targets[row]]);
+        values.map(f64::to_string).collect::<Vec<_>>().join(",") + "\n"
+    };
+    let file = folder.join(format!("{generated}.csv"));
+    std::fs::write(&file, (0..half).map(line).collect::<String>()).expect("it can be written");
+    let (values, targets) = (all.values[half * all.columns..].to_vec(), all.targets[half..].to_vec());
+    (file, Table { columns: all.columns, values, targets })
+}
+
+/// Lets one training, or one copy, go on up to so many passes over the rows of a file.
+fn pass(words: &[&str], file: &Path, state: &Path, copy: Option<usize>, iterations: u32) {
+    let folder = state.parent().expect("it is in a folder");
+    let mut training = Command::new(env!("CARGO_BIN_EXE_trainyard"));
+    training
+        .arg("train-job")
+        .args(words)
+        .arg("--data")
+        .arg(file)
+        .args(["--iterations", &iterations.to_string()]);
+    training.arg("--resume").arg("--checkpoint").arg(state).arg("--report").arg(folder.join("report.jsonl"));
+    if let Some(copy) = copy {
+        std::fs::write(folder.join("control.json"), "{}").expect("it can be written");
+        training.env("TRAINYARD_COPY", copy.to_string());
+        training.env("TRAINYARD_CONTROL_FILE", folder.join("control.json"));
+        training.env("TRAINYARD_MERGE_FILE", folder.join("merge.json"));
+    }
+    let done = training.output().expect("it can be started");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+}
+
+/// The mean logistic loss of a table, and the part that is classified rightly.
+fn logistic(table: &Table, state: &Checkpoint) -> (f64, f64) {
+    let weights = &state.state.get("weights").expect("it is there").values;
+    let positive = table.targets.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let margins: Vec<f64> = (0..table.rows())
+        .map(|row| {
+            let sum: f64 = table.row(row).iter().zip(weights).map(|(a, b)| a * b).sum();
+            let sign = if table.targets[row] == positive { 1.0 } else { -1.0 };
+            sign * (sum + weights[table.columns])
+        })
+        .collect();
+    let count = margins.len() as f64;
+    let loss: f64 = margins.iter().map(|margin| (-margin).exp().ln_1p()).sum();
+    (loss / count, margins.iter().filter(|margin| **margin > 0.0).count() as f64 / count)
+}
+
+/// The mean cross-entropy of a table, and the part of the rows to whose class the net gives more than a half.
+fn net(table: &Table, state: &Checkpoint) -> (f64, f64) {
+    let alone = |row: usize| Table {
+        columns: table.columns,
+        values: table.row(row).to_vec(),
+        targets: vec![table.targets[row]],
+    };
+    // Classes are numbered by all rows.
+    let sure = (0..table.rows()).filter(|row| class_loss(table, &alone(*row), state) < 2_f64.ln()).count();
+    (loss(table, state), sure as f64 / table.rows() as f64)
+}
+
+/// The loss of one row, of the classes of a whole table.
+fn class_loss(table: &Table, row: &Table, state: &Checkpoint) -> f64 {
+    let classes = table.classes(1000).expect("there are classes");
+    let of = |name: &str| state.state.get(name).expect("it is there").values.clone();
+    let layer = |name: &str, input: &[f64]| -> Vec<f64> {
+        let (weights, intercepts) = (of(&format!("{name}.weight")), of(&format!("{name}.intercept")));
+        let rows = weights.chunks_exact(input.len()).zip(&intercepts);
+        rows.map(|(row, intercept)| row.iter().zip(input).map(|(a, b)| a * b).sum::<f64>() + intercept)
+            .collect()
+    };
+    let hidden: Vec<f64> = layer("layer1", row.row(0)).into_iter().map(f64::tanh).collect();
+    let outputs = layer("layer2", &hidden);
+    let class = classes.iter().position(|class| *class == row.targets[0]).expect("a class");
+    outputs.iter().map(|output| (output - outputs[class]).exp()).sum::<f64>().ln()
+}
+
+/// How good the parameters are by rows that nobody learned from.
+type Judge = fn(&Table, &Checkpoint) -> (f64, f64);
+
+/// five unequal copies against one, with as many passes in all.
+#[track_caller]
+fn five_copies_learn_as_much_as_one(words: &[&str], generated: (&str, &[&str]), judge: Judge) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (file, unseen) = divided(folder.path(), generated.0, generated.1);
+    let path = |name: &str| {
+        std::fs::create_dir_all(folder.path().join(name)).expect("a folder");
+        folder.path().join(name).join("state.safetensors")
+    };
+    let alone = path("alone");
+    pass(words, &file, &alone, None, GOAL);
+    let (alone, accuracy) = judge(&unseen, &read(&alone));
+    println!("{}: one copy, {GOAL} passes: loss {alone:.4}, accuracy {accuracy:.4}", words[0]);
+    for slot in SLOTS {
+        let merged = path(&format!("merged-{slot}"));
+        pass(words, &file, &merged, Some(0), 0);
+        let (mut done, mut fastest) = (0, 0);
+        while done < GOAL {
+            let parts: Vec<Part> = (0..5)
+                .map(|copy| {
+                    let (own, share) = (path(&format!("copy-{copy}")), FIVE[copy] * slot / 10);
+                    std::fs::copy(&merged, &own).expect("it can be copied");
+                    pass(words, &file, &own, Some(copy), done + share);
+                    Part { path: own, iterations: share.into() }
+                })
+                .collect();
+            done += slot;
+            fastest += FIVE[0] * slot / 10;
+            let told = BTreeMap::from([("trainyard.iteration".to_owned(), done.to_string())]);
+            let next = path("next");
+            consolidate(&parts, Some(&merged), &told, &next).expect("they fit together");
+            std::fs::rename(next, &merged).expect("it can be renamed");
+        }
+        assert_eq!(read(&merged).iteration(), u64::from(GOAL));
+        let (together, accuracy) = judge(&unseen, &read(&merged));
+        println!(
+            "{}: five copies, slots of {slot} passes, {fastest} by the fastest: loss {together:.4} ({:+.2} %), accuracy {accuracy:.4}",
+            words[0],
+            100.0 * (together / alone - 1.0)
+        );
+        assert!(3 * fastest <= GOAL, "a third of the time");
+        assert!(
+            slot > SLOTS[0] || together <= WORSE * alone,
+            "{together} is worse than {alone} by more than 2 %"
+        );
+    }
+}
+
+#[test]
+fn five_copies_of_a_logistic_regression_learn_as_much_as_one() {
+    let words = ["logistic", "--set", "method=stochastic,step=0.05,batch=64"];
+    five_copies_learn_as_much_as_one(&words, ("classification", &["rows=4000"]), logistic);
+}
+
+#[test]
+fn five_copies_of_a_perceptron_learn_as_much_as_one() {
+    let words = ["mlp", "--set", "step=0.1,hidden=16"];
+    five_copies_learn_as_much_as_one(&words, ("blobs", &["rows=8000", "features=6", "centres=10"]), net);
+}
+
+/// `hadare`, and all quotas that it gave.
+struct Spied(Box<dyn Policy>, Arc<Mutex<Vec<Quotas>>>);
+
+impl Policy for Spied {
+    fn cadence(&self) -> Cadence {
+        self.0.cadence()
+    }
+    fn needs(&self) -> Abilities {
+        self.0.needs()
+    }
+    fn decide(&mut self, seen: &Snapshot) -> Decision {
+        let decision = self.0.decide(seen);
+        let given =
+            decision.merges.iter().map(|(_, quotas)| quotas.clone()).filter(|quotas| !quotas.is_none());
+        self.1.lock().expect("nobody panics with it").extend(given);
+        decision
+    }
+    fn explain(&mut self, seen: &Snapshot, job: JobId) -> Verdict {
+        self.0.explain(seen, job)
+    }
+}
+
+#[test]
+fn hadare_forks_a_real_training_onto_unequal_nodes_and_goes_on_when_one_is_lost() {
+    const ALL: u32 = 4000;
+    let folder = tempfile::tempdir().expect("a folder");
+    let exe = Path::new(env!("CARGO_BIN_EXE_trainyard"));
+    let mut cluster = Cluster::uniform(1, 1, "whole");
+    cluster.add(1, 1, "half");
+    cluster.add(1, 1, "quarter");
+    let confinement = Confinement::find(&format!("trainyard-hadare-{}", std::process::id()));
+    println!("{}", confinement.describe());
+    let usual = place::options(folder.path(), exe.to_owned(), confinement);
+    let options = Options { speeds: vec![1.0, 0.5, 0.25], cpus_per_gpu: Some(1.0), ..usual };
+    let mut settings = place::settings(folder.path(), cluster.clone(), "hadare");
+    let quotas: Arc<Mutex<Vec<Quotas>>> = Arc::default();
+    let spied = Arc::clone(&quotas);
+    settings.policies = Arc::new(move |name, _| {
+        let (name, spied) = (name.to_owned(), Arc::clone(&spied));
+        Ok(Arc::new(move || {
+            let slots: toml::Table = "round_s = 1".parse().expect("TOML");
+            let policy = trainyard_sched::policies::build(&name, &slots).expect("it is there");
+            Box::new(Spied(policy, Arc::clone(&spied)))
+        }))
+    });
+    let executor = Box::new(LocalExecutor::new(options, cluster));
+    let daemon = Daemon::begin(settings, executor, Box::new(|_| {})).expect("it begins");
+    let handle = daemon.handle();
+    let command = std::iter::once(exe.display().to_string()).chain(learn(ALL)).collect();
+    let work = Work { grace_s: 600, ..Work::new(command) };
+    let shape = Parallelism::rigid(1, Resources::gpus(1));
+    handle.submit(place::forked(shape, work, ALL.into())).expect("it is taken");
+    let card = || handle.board().jobs[&JOB].clone();
+    let end = Instant::now() + PATIENCE;
+    let until = |what: &str, is_so: &dyn Fn(&Card) -> bool| {
+        while !is_so(&card()) {
+            assert!(Instant::now() < end, "{what} does not come: {:#?}", card());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    let ledger = |attempt: u32| -> serde_json::Value {
+        let file = folder.path().join(format!("jobs/0/{attempt}/merged.json"));
+        std::fs::read_to_string(file)
+            .ok()
+            .and_then(|text| serde_json::from_str(&text).ok())
+            .unwrap_or_default()
+    };
+    let given = || quotas.lock().expect("nobody panics with it").clone();
+    until("a quota and a merge", &|card| {
+        card.ended.is_some() || (given().len() >= 2 && ledger(1)["number"].as_u64().unwrap_or(0) >= 3)
+    });
+    assert!(card().ended.is_none(), "it is over before anything was seen; make it longer");
+    handle.set_node(NodeId(2), NodeState::Down).expect("it is there");
+    until("another start", &|card| card.attempt >= 2);
+    handle.set_node(NodeId(2), NodeState::Up).expect("it is there");
+    until("the end", &|card| card.ended.is_some());
+    let card = card();
+    daemon.leave();
+    assert_eq!((card.outcome, card.iterations), (Some(Outcome::Completed), f64::from(ALL)));
+    assert_eq!(card.failures, 1, "one node was lost, and nothing else");
+    let state = Checkpoint::read(&folder.path().join("jobs/0/checkpoints/state.safetensors"));
+    assert_eq!(state.expect("a whole file").iteration(), u64::from(ALL));
+    // What each copy did in the first attempt is written down, and all of them did something.
+    let copies: Vec<f64> = ledger(1)["copies"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(serde_json::Value::as_f64)
+        .collect();
+    println!("the copies of the first attempt did {copies:?}; {} quotas were given", given().len());
+    assert!(copies.len() == 3 && copies.iter().all(|done| *done > 0.0), "{copies:?}");
+    assert_eq!(copies.iter().sum::<f64>(), ledger(1)["iterations"].as_f64().expect("a number"));
+    assert!(given().iter().all(|quotas| quotas.sum() <= u64::from(ALL)), "{:?}", given());
 }

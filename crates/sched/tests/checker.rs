@@ -9,8 +9,8 @@ use trainyard_sched::control::{Fault, check};
 use trainyard_sched::decide::{Abilities, Change, Decision, Reason, Verdict};
 use trainyard_sched::model::{
     Allocation, Attempt, Cluster, CopyId, DataParallel, GpuSet, GpuTypeId, GpuTypeSet, Job, JobId, NodeId,
-    NodeState, Parallelism, Placement, RackId, Resources, SERVER_TASK, Seed, StopRule, TaskId, Tenants, Time,
-    Topology, WORKER_TASK, WorkerRange,
+    NodeState, Parallelism, Placement, Quotas, RackId, Resources, SERVER_TASK, Seed, StopRule, TaskId,
+    Tenants, Time, Topology, WORKER_TASK, WorkerRange,
 };
 use trainyard_sched::view::{Causes, Changed, JobView, Note, Phase, Snapshot};
 
@@ -227,6 +227,42 @@ fn what_the_backend_cannot_do_is_found() {
     let needed = Abilities::COPIES | Abilities::MIXED_GPU_TYPES;
     assert_eq!(check(&seen, &given, Abilities::NONE), lacks(needed));
     assert_eq!(check(&seen, &given, needed), []);
+}
+
+#[test]
+fn quotas_that_are_none_are_found() {
+    let forked = || {
+        changed(|job| {
+            job.goals.copies = 2;
+            job.declared.iterations = Some(100.0);
+        })
+    };
+    let mut copies = [on(&[(1, 2)]).placements(), on(&[(2, 2)]).placements()].concat();
+    copies[1].copy = CopyId(1);
+    let quotas =
+        |each: &[(u16, u64)]| Quotas::new(each.iter().map(|(copy, quota)| (CopyId(*copy), *quota)).collect());
+    let given = |target: Allocation, quotas: Quotas| {
+        let verdicts = vec![(ONE, Verdict::Run(Reason::Chosen))];
+        let (targets, merges) = (vec![(ONE, target)], vec![(ONE, quotas)]);
+        Decision { targets, merges, verdicts, ..Decision::default() }
+    };
+    let (two_copies, one_copy) = (|| Allocation::new(copies.clone()), || on(&[(1, 2)]));
+    let wrong = [Fault::WrongQuota { job: ONE }];
+    for sound in [quotas(&[(0, 60), (1, 40)]), quotas(&[(0, 0), (1, 7)]), Quotas::NONE] {
+        finds(forked(), &given(two_copies(), sound), &[]);
+    }
+    for odd in [
+        quotas(&[(0, 60)]),
+        quotas(&[(0, 60), (2, 40)]),
+        quotas(&[(0, 30), (0, 30), (1, 40)]),
+        quotas(&[(0, 0), (1, 0)]),
+        quotas(&[(0, 60), (1, 42)]),
+    ] {
+        finds(forked(), &given(two_copies(), odd), &wrong);
+    }
+    finds(forked(), &given(one_copy(), Quotas::NONE), &wrong);
+    let nobody = Decision { merges: vec![(JobId(77), Quotas::NONE)], ..Decision::default() };
+    finds(forked(), &nobody, &[Fault::UnknownJob { job: JobId(77) }]);
 }
 
 #[test]

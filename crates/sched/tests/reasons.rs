@@ -365,6 +365,7 @@ fn reservations_are_true(seed: u64, kinds: &mut BTreeSet<&'static str>) {
     let mut make = |dice: &mut Dice, id, at| common::job(dice, id, at, &cluster, &tenants);
     for _ in 0..course.steps {
         let step = history.advance(&mut make);
+        assert!(step.panic.is_none() && step.faults.is_empty(), "{:?} {:?}", step.panic, step.faults);
         let Some(decision) = &step.decision else { continue };
         for (id, verdict) in &decision.verdicts {
             kinds.insert(verdict.reason().kind());

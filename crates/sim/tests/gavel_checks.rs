@@ -3,14 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use trainyard_sched::control::{Batch, Core, Log, Nothing, Step};
+use trainyard_sched::control::{self, Batch, Core, Log, Nothing, Step};
 use trainyard_sched::metrics::{Metrics, Summary};
 use trainyard_sched::model::{Cluster, JobId, Seed, Tenants, Time};
 use trainyard_sched::policies;
 use trainyard_sim::backend::Options;
 use trainyard_sim::generate::{Parameters, generate};
 use trainyard_sim::physics::Physics;
-use trainyard_sim::simulate::{Setup, simulate};
+use trainyard_sim::simulate::{Setup, prepare};
 use trainyard_sim::workload::Workload;
 
 /// So many GPUs of each of three types, each a server of its own.
@@ -43,10 +43,24 @@ fn follow(
         options: Options::default(),
         seed: Seed(0),
     };
+    /// Follows a run and measures it.
+    struct Both<'a>(&'a mut dyn Log, Metrics);
+    impl Log for Both<'_> {
+        fn step(&mut self, batch: &Batch, step: &Step) {
+            self.0.step(batch, step);
+            self.1.step(batch, step);
+        }
+        fn rest(&mut self, core: &Core) {
+            self.0.rest(core);
+        }
+    }
     let policy = policies::build(policy, &table).expect("the policy exists");
-    let finished = simulate(setup, policy, log, |_, _| ()).expect("the run begins");
-    let summary = finished.metrics.summary(finished.ended);
-    (finished.metrics, summary)
+    let (mut backend, mut core) = prepare(setup, policy).expect("the run begins");
+    let metrics = Metrics::new(core.state().cluster());
+    let mut both = Both(log, metrics);
+    control::run(&mut backend, &mut core, &mut both);
+    let summary = both.1.summary(backend.now());
+    (both.1, summary)
 }
 
 fn run(parameters: &str, workload: &Workload, each: u32) -> (Metrics, Summary) {

@@ -106,6 +106,12 @@ struct JobLine {
     save: u64,
     #[serde(default)]
     load: u64,
+    /// How long its copies take to be brought together.
+    #[serde(default)]
+    merge: u64,
+    /// Into how many copies it may be forked.
+    #[serde(default = "unforked")]
+    copies: u16,
     #[serde(default = "yes")]
     movable: bool,
     /// What it declares, if not the truth; 0 means nothing.
@@ -138,6 +144,10 @@ const fn one() -> u32 {
 
 const fn one_weight() -> f64 {
     1.0
+}
+
+const fn unforked() -> u16 {
+    1
 }
 
 const fn yes() -> bool {
@@ -211,6 +221,7 @@ impl JobLine {
         truth.move_cost = MoveCost {
             save: Span::from_secs(self.save),
             load: Span::from_secs(self.load),
+            merge: Span::from_secs(self.merge),
             ..MoveCost::default()
         };
         let declared = match self.declared {
@@ -251,6 +262,7 @@ impl JobLine {
                 class: PriorityClass(self.class),
                 movable: self.movable,
                 weight: self.weight,
+                copies: self.copies,
                 ..Goals::default()
             },
             declared,

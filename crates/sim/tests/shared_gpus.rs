@@ -6,7 +6,7 @@ use trainyard_sched::control::{Action, Backend, Event};
 use trainyard_sched::decide::Abilities;
 use trainyard_sched::model::{
     Allocation, Attempt, Cluster, CopyId, Declared, Goals, GpuSet, Job, JobId, MoveCost, NodeId, Parallelism,
-    Placement, Span, TenantId, Time, WORKER_TASK, Wanted,
+    Placement, Quotas, Span, TenantId, Time, WORKER_TASK, Wanted,
 };
 use trainyard_sim::backend::{Options, SimBackend};
 use trainyard_sim::physics::{Locality, Physics, ThroughputTable, gavel_throughputs};
@@ -66,7 +66,12 @@ fn on(gpus: GpuSet) -> Allocation {
 }
 
 fn start(backend: &mut SimBackend, id: u32, gpus: GpuSet) {
-    backend.perform(&Action::Start { job: JobId(id), attempt: Attempt(1), allocation: on(gpus) });
+    backend.perform(&Action::Start {
+        job: JobId(id),
+        attempt: Attempt(1),
+        allocation: on(gpus),
+        quotas: Quotas::default(),
+    });
 }
 
 /// What the backend tells next of speeds and ends: when, and of whom.
@@ -102,7 +107,12 @@ fn whoever_is_joined_or_left_does_not_stop_for_it() {
     let mut backend = backend(vec![truth(speed(0), 600.0), truth(speed(1), 50.0)]);
     start(&mut backend, 0, GpuSet::whole(0b11));
     assert_eq!(told(&mut backend), (0.0, vec![(0, Some(10.0))]));
-    let half = Action::Resize { job: JobId(0), attempt: Attempt(1), allocation: on(GpuSet::half(0b11)) };
+    let half = Action::Resize {
+        job: JobId(0),
+        attempt: Attempt(1),
+        allocation: on(GpuSet::half(0b11)),
+        quotas: Quotas::default(),
+    };
     backend.perform(&half);
     assert_eq!(told(&mut backend), (0.0, vec![(0, Some(10.0))]), "a move would have cost seven seconds");
     start(&mut backend, 1, GpuSet::half(0b11));

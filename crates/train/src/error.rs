@@ -147,7 +147,7 @@ pub enum TrainError {
     },
     /// Copies of it would be of no use.
     #[error(
-        "{algorithm} takes all rows in each iteration, so several copies would all do the same; ask for one copy, or take `mlp`"
+        "{algorithm} takes all rows in each iteration, so several copies would all do the same; ask for one copy, or take `mlp`, or `logistic` with `method=stochastic`"
     )]
     NotForked {
         /// The algorithm.

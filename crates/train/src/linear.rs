@@ -36,7 +36,13 @@ impl Objective {
     }
 
     /// What some rows contribute: the gradient, then the sum of losses, then how many are classified rightly.
-    pub(crate) fn part(&self, weights: &[f64], table: &Table, rows: Range<usize>, sums: &mut [f64]) {
+    pub(crate) fn part(
+        &self,
+        weights: &[f64],
+        table: &Table,
+        rows: impl Iterator<Item = usize>,
+        sums: &mut [f64],
+    ) {
         let (slopes, intercept) = weights.split_at(table.columns);
         let (gradient, counts) = sums.split_at_mut(weights.len());
         for row in rows {

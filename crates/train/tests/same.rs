@@ -9,8 +9,9 @@ use trainyard_train::{
 };
 
 /// Each program in each of its ways, with sizes that take more than one shard.
-const ALL: [(&str, &str, &str); 11] = [
+const ALL: [(&str, &str, &str); 12] = [
     ("logistic", "method=gradient", "rows=3000"),
+    ("logistic", "method=stochastic,batch=500,momentum=0.5", "rows=3000"),
     ("logistic", "method=lbfgs", "rows=3000"),
     ("svm", "method=gradient", "rows=3000"),
     ("svm", "method=lbfgs", "rows=3000"),

@@ -15,7 +15,8 @@
 //! # Where we differ
 //! The head of the queue holds back only jobs that want what it waits for: a job without GPUs passes a
 //! head that waits for GPUs, and a job that only accepts other GPU types passes too. The public code of
-//! YARN-CS has one GPU type and cannot tell.
+//! YARN-CS has one GPU type and cannot tell; where there are several, it looks at nodes in turn, whatever their type, and
+//! keeps a gang on one type.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,16 +1,20 @@
 //! Logistic regression of two classes.
 //!
 //! Source: Hastie, Tibshirani and Friedman, "The Elements of Statistical Learning" (2nd edition, 2009), section 4.4, with a ridge
-//! penalty; minimised by gradient descent or L-BFGS (`descent`).
+//! penalty; minimised by gradient descent or L-BFGS over all rows (`descent`), or by batches of rows (`stochastic`). Only the latter draws
+//! anything, and can be trained as several copies.
 
 use crate::algorithm::{Algorithm, Entry, Measured};
 use crate::data::{Data, Needs, Table};
 use crate::descent::{Descent, Method};
 use crate::error::TrainError;
 use crate::linear::Objective;
+use crate::momentum::Momentum;
 use crate::parameters::Parameter;
 use crate::pool::Pool;
 use crate::tensors::{StateError, Tensors};
+
+use super::stochastic::Stochastic;
 
 /// See the file.
 pub(super) static ENTRY: Entry = Entry {
@@ -20,12 +24,45 @@ pub(super) static ENTRY: Entry = Entry {
     needs: Needs::TwoClasses,
     generator: "classification",
     parameters: &[
-        Parameter::word("method", &["gradient", "lbfgs"], "How it is minimised."),
+        Parameter::word("method", &["gradient", "lbfgs", "stochastic"], "How it is minimised."),
         Parameter::real("l2", 1e-4, 0.0, 1e6, "The weight of half the squared weights in the loss."),
+        Parameter::real("step", 0.1, 0.0, 1000.0, "How far an update goes; only with `stochastic`."),
+        Parameter::real(
+            "momentum",
+            0.0,
+            0.0,
+            0.999_999,
+            "What is kept of the update before; only with `stochastic`.",
+        ),
+        Parameter::real(
+            "decay",
+            0.0,
+            0.0,
+            1000.0,
+            "In pass k the step is divided by 1 + decay k; only with `stochastic`.",
+        ),
+        Parameter::whole(
+            "batch",
+            256,
+            0,
+            10_000_000,
+            "Rows of an update, 0 takes all; only with `stochastic`.",
+        ),
     ],
-    begin: |given, data, _, _| {
+    begin: |given, data, seed, _| {
         let table = data.table().expect("it was checked");
         let objective = Objective::new(table, margin, given.real("l2"));
+        if given.word("method") == "stochastic" {
+            let (batch, rows) = (given.whole("batch"), table.rows());
+            let rule = Momentum {
+                step: given.real("step"),
+                momentum: given.real("momentum"),
+                decay: given.real("decay"),
+                batch: if batch == 0 { rows } else { batch.min(rows) },
+                rows,
+            };
+            return Ok(Box::new(Stochastic::new(objective, rule, table, seed)));
+        }
         let method = if given.word("method") == "lbfgs" { Method::Lbfgs } else { Method::Gradient };
         Ok(Box::new(Smooth::new(objective, method, table)))
     },

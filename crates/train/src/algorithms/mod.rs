@@ -4,6 +4,7 @@ mod factorisation;
 mod kmeans;
 mod logistic;
 mod mlp;
+mod stochastic;
 mod svm;
 mod trees;
 

@@ -18,11 +18,16 @@
 //! are worked out at most every 1,920 s, a job that arrived since is chosen and not placed, a round ends with its last
 //! job's iterations, and types are filled one after the other.
 //!
+//! `allox` and `gandiva` are other policies in the same rounds, as the public code has them.
+//!
 //! # Where we differ
 //! Shares are worked out whenever jobs came or went, so a new job can run in the next round. When nothing runs any more, the
 //! next round begins at once. Jobs that no share of one type describes (task graphs, gangs of several types or without
 //! GPUs) go first, in the order of arrival, and run to their end. A job that may not be moved keeps what it has; its GPUs
-//! are not shared out. The part of the time that a job had is counted among those that are still there.
+//! are not shared out. The part of the time that a job had is counted among those that are still there. Where a job is owed
+//! nothing, it still runs if GPUs would idle otherwise, as coded; not so in `fifo` and `shortest_job_first`. GPUs that become
+//! free inside a round wait for the next one, as in the paper, unless `start_at_events` says otherwise. Should a program not
+//! be solved, jobs share equally, as coded.
 
 pub mod allocation;
 mod members;
@@ -40,7 +45,7 @@ use std::collections::BTreeSet;
 use crate::decide::{
     Abilities, Ahead, Cadence, Decision, Entry, Plan, Policy, Suits, Verdict, defaults, parameters as read,
 };
-use crate::model::{Cluster, JobId, Time};
+use crate::model::{Cluster, JobId};
 use crate::place::Rule;
 use crate::view::{Causes, Snapshot};
 
@@ -155,8 +160,10 @@ impl Gavel {
         news.jobs
     }
 
-    fn is_round_over(&self, at: Time) -> bool {
-        self.round.began.is_none() || at >= self.round.ends || self.plan.running().next().is_none()
+    fn is_round_over(&self, seen: &Snapshot) -> bool {
+        let is_late = self.round.began.is_none() || seen.at >= self.round.ends;
+        let runs = self.plan.running().next().is_some();
+        !runs || (is_late && self.last_moment(seen).is_none())
     }
 }
 
@@ -171,7 +178,7 @@ impl Policy for Gavel {
 
     fn decide(&mut self, seen: &Snapshot) -> Decision {
         let news = self.follow(seen);
-        if self.is_round_over(seen.at) {
+        if self.is_round_over(seen) {
             self.begin_round(seen);
         } else {
             self.go_on(seen, &news);

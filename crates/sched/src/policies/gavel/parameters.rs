@@ -174,7 +174,12 @@ impl Parameters {
     /// What holds, with all that `compatibility` stands for.
     pub(super) fn effective(self) -> Self {
         let coded = self.rounds.compatibility;
-        Self { rounds: self.rounds.effective(), cost: if coded { Money::AsCoded } else { self.cost }, ..self }
+        Self {
+            rounds: self.rounds.effective(),
+            makespan: if coded { Search::AsCoded } else { self.makespan },
+            cost: if coded { Money::AsCoded } else { self.cost },
+            ..self
+        }
     }
 }
 
@@ -275,7 +280,7 @@ const AWARE: Parameter =
 const MAKESPAN: Parameter = chosen(
     "makespan",
     &["exact", "as_coded"],
-    "how the least makespan is found: by one linear program, or as coded by halving until it is within 5 %",
+    "how the least makespan is found: by one linear program with no job owed more than it needs, or as coded by halving until it is within 5 %",
 );
 const COST: Parameter = chosen(
     "cost",

@@ -106,7 +106,7 @@ impl Gavel {
     /// by the first place at which they are looked at.
     pub(super) fn order_of_waiting(&mut self, seen: &Snapshot) -> Vec<JobId> {
         self.follow(seen);
-        let (queue, picks) = if self.is_round_over(seen.at) {
+        let (queue, picks) = if self.is_round_over(seen) {
             self.begin_round(seen)
         } else {
             (self.queue(seen, &Now::of(seen)), vec![None; self.members.all.len()])
@@ -307,7 +307,7 @@ impl Gavel {
         let whole = self.slice_iterations(per_s);
         let left = iterations_left(now.views[i], now.at);
         if left.is_some_and(|left| left <= whole + ENOUGH) {
-            return now.at + Span::from_secs_f64(left.unwrap_or(whole) / per_s) + ROUNDING;
+            return now.at + Span::from_secs_f64(left.unwrap_or(whole) / per_s);
         }
         now.at + Span::from_secs_f64(whole / per_s)
     }
@@ -326,6 +326,19 @@ impl Gavel {
     fn slice_iterations(&self, per_s: f64) -> f64 {
         let all = per_s * self.rounds.round_s;
         if self.rounds.whole_iterations { all.floor().max(1.0) } else { all }
+    }
+
+    /// When a running job ends that is all but done: the round that ends with it does not end before.
+    pub(super) fn last_moment(&self, seen: &Snapshot) -> Option<Time> {
+        if self.rounds.round_end != RoundEnd::LastSlice {
+            return None;
+        }
+        let is_done = |member: &&Member| {
+            let left = member.on.zip(seen.job(member.id).and_then(|view| iterations_left(view, seen.at)));
+            left.is_some_and(|(on, left)| left / member.per_s[on] <= ROUNDING.as_secs_f64())
+        };
+        let gangs = self.members.all.iter().filter(|member| member.is_gang());
+        gangs.clone().any(|member| is_done(&member)).then(|| seen.at + ROUNDING)
     }
 
     /// Inside a round: jobs that have done their iterations stop, and others may start.
@@ -353,7 +366,7 @@ impl Gavel {
             self.unsaid.insert(*id);
         }
         if self.round.ends != Time::NEVER {
-            self.plan.wake_at(self.round.ends);
+            self.plan.wake_at(self.round.ends.max(seen.at + ROUNDING));
         }
         self.wake_for_slices(&now);
     }

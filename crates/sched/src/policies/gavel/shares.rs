@@ -170,12 +170,7 @@ impl Gavel {
                 since_arrival_s: now.at.since(view.served.arrived).as_secs_f64(),
                 isolated_s: memory.isolated_s + since_s,
                 entity: if by_tenant { view.job.tenant.index() } else { 0 },
-                deadline_s: view
-                    .job
-                    .goals
-                    .deadline
-                    .filter(|_| deadlines)
-                    .map(|deadline| deadline.since(now.at).as_secs_f64()),
+                deadline_s: deadlines.then(|| self.deadline_s(view, now.at, fastest)).flatten(),
             }
         };
         Problem { pools, columns: self.members.columns.clone(), jobs: order.iter().map(demand).collect() }
@@ -185,6 +180,14 @@ impl Gavel {
     fn steps_left(&self, view: &JobView, at: Time, fastest: f64) -> Option<f64> {
         let limit = || Some(view.declared_remaining(at)?.as_secs_f64() * fastest);
         iterations_left(view, at).or_else(limit).map(|left| left.max(1.0))
+    }
+
+    /// Seconds until a job should be done, less a round, since time is given out in rounds; nothing if it cannot be done by then
+    /// anywhere, so that others need not suffer for it.
+    fn deadline_s(&self, view: &JobView, at: Time, fastest: f64) -> Option<f64> {
+        let left_s = view.job.goals.deadline?.since(at).as_secs_f64();
+        let least_s = self.steps_left(view, at, fastest)? / fastest;
+        (least_s <= left_s).then(|| (left_s - self.rounds.round_s).max(least_s))
     }
 
     /// The mean time that jobs which say so have left at their best speed.
@@ -229,9 +232,12 @@ impl Gavel {
             Objective::ShortestJobFirst => return Ok(shortest_first(problem)),
             Objective::MaxMinFairness => max_min(problem, sight),
             Objective::FinishTimeFairness => finish_time_fairness(problem, sight),
-            Objective::Makespan if given.makespan == Search::AsCoded => bisected_makespan(problem, sight),
             Objective::Makespan => {
-                min_makespan(problem, sight).map(|allocation| trimmed(problem, allocation, sight))
+                let (solved, by) = match given.makespan {
+                    Search::Exact => (min_makespan(problem, sight), 1.0),
+                    Search::AsCoded => (bisected_makespan(problem, sight), MIDWAY),
+                };
+                solved.map(|allocation| trimmed(problem, allocation, sight, by))
             }
             Objective::Throughput => max_sum(problem),
             Objective::Cost => min_cost(problem, form(given)).map(|cheapest| cheapest.allocation),
@@ -289,6 +295,7 @@ impl Gavel {
                 Some(best) if job.rates[best] > 0.0 => free[problem.columns[best].pool] -= job.gang,
                 Some(best) => {
                     job.gang = 0;
+                    job.rates.fill(0.0);
                     job.rates[best] = f64::MIN_POSITIVE;
                 }
             }
@@ -394,14 +401,18 @@ impl Answer {
     }
 }
 
-/// Shares with which no job is done before the last one must be. Otherwise jobs that have time would now and then go
-/// before those that have none; GPUs that are left over are given to them in any case.
-fn trimmed(problem: &Problem, mut allocation: Allocation, sight: Sight) -> Allocation {
+/// Where between the middle of all shares that suffice and those that just do the solver of the public code stops, nearly.
+const MIDWAY: f64 = 0.5;
+
+/// Shares with which jobs are done this much nearer to when the last one must be. Otherwise jobs that have time would now and
+/// then go before those that have none; GPUs that are left over are given to them in any case.
+fn trimmed(problem: &Problem, mut allocation: Allocation, sight: Sight, by: f64) -> Allocation {
     for (m, job) in problem.jobs.iter().enumerate() {
         let needed = job.steps_left / allocation.objective;
         let rate = problem.believed_rate(&allocation.shares, m, sight);
         if rate > needed && needed.is_finite() {
-            allocation.shares.row_mut(m).iter_mut().for_each(|share| *share *= needed / rate);
+            let kept = 1.0 - by * (1.0 - needed / rate);
+            allocation.shares.row_mut(m).iter_mut().for_each(|share| *share *= kept);
         }
     }
     allocation

@@ -113,3 +113,16 @@ impl Desk {
         (picked.count_ones() == count).then_some(picked)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_that_somebody_may_keep_are_taken_last() {
+        let desk = Desk { free: vec![0b1111, 0b1010], claimed: vec![0b0011, 0b0010] };
+        let pick = |node, count| desk.pick(NodeId(node), count);
+        assert_eq!((pick(0, 2), pick(0, 3), pick(0, 4)), (Some(0b1100), Some(0b1101), Some(0b1111)));
+        assert_eq!((pick(1, 1), pick(1, 2), pick(1, 3)), (Some(0b1000), Some(0b1010), None));
+    }
+}

@@ -113,6 +113,10 @@ impl<'a> Round<'a> {
                 self.said[entry.line] = Some(Reason::Reserved { starts: Time(from.saturating_mul(round.0)) });
                 continue;
             }
+            // Who takes longer than was thought may still be there.
+            if !counts.iter().all(|(at, count)| self.stock.spot(*at).slots(&gang.worker, *count) == *count) {
+                continue;
+            }
             let kind = if gang.held.as_ref() == Some(&counts) { Kind::Stay } else { Kind::Consolidated };
             let per_s = gang.pace(&self.stock, &counts);
             self.stock.take(&counts, &gang.worker);

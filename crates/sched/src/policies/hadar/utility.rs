@@ -32,7 +32,7 @@ pub(super) enum Utility {
     Norm,
     /// `E N / JCT`: the effective throughput, in iterations a second whatever an iteration is.
     Raw,
-    /// `D / JCT`: one over Gavel's finish-time fairness, so that who is late counts for more.
+    /// `D / JCT`: one over Gavel's finish-time fairness. Who is late is worth less, so it prefers those who can still be in time.
     Rho,
 }
 

@@ -21,6 +21,10 @@ pub struct Answer {
     pub level_duals: Vec<f64>,
     /// How far each level is above its bound.
     pub level_slacks: Vec<f64>,
+    /// The dual of each block's time.
+    pub time_duals: Vec<f64>,
+    /// The dual of each link.
+    pub link_duals: Vec<f64>,
     /// Iterations.
     pub iterations: u32,
 }
@@ -41,6 +45,8 @@ const SHY: f64 = 0.995;
 const FAR: f64 = 0.8;
 const TIMID: f64 = 0.2;
 const CAREFUL: f64 = 0.5;
+/// A gap that has not become smaller by so much is a sign of that, too.
+const STALLED: f64 = 0.9;
 /// At the end products differ by no more than this share, or so many more steps have been tried.
 const CENTRED: f64 = 0.01;
 const CENTRINGS: u32 = 5;
@@ -92,6 +98,7 @@ struct Run<'a> {
     /// Products that shall vanish.
     products: f64,
     is_curved: bool,
+    last_gap: f64,
     iterations: u32,
 }
 
@@ -115,6 +122,7 @@ impl<'a> Run<'a> {
             to: Products::default(),
             products,
             is_curved: p.rows.iter().any(|row| row.logarithm > 0.0),
+            last_gap: f64::INFINITY,
             iterations: 0,
         };
         run.fill_start();
@@ -206,7 +214,9 @@ impl<'a> Run<'a> {
         self.to.aim(p, &self.at, size, Some(&self.first));
         self.newton.solve(p, &self.at, &self.wrong, &self.to, &mut self.second);
         let mut reach = self.reach(&self.second);
-        if self.is_curved && reach.0 < TIMID {
+        let is_stalled = gap > STALLED * self.last_gap;
+        self.last_gap = gap;
+        if self.is_curved && (reach.0 < TIMID || is_stalled) {
             // The correction was too bold.
             self.to.aim(p, &self.at, CAREFUL * gap / self.products, None);
             self.newton.solve(p, &self.at, &self.wrong, &self.to, &mut self.second);
@@ -260,8 +270,14 @@ impl<'a> Run<'a> {
             self.refine();
             let reach = self.reach(&self.second);
             let by = |reach: f64| if reach < 1.0 { SHY * reach } else { 1.0 };
+            self.there.clone_from(&self.at);
             self.at.go(&self.second, (by(reach.0), by(reach.1)));
             let (primal, dual) = self.wrong.look(p, &self.at);
+            if primal.max(dual) > lack.max(ROWS) {
+                // Rounding is greater than what is left to gain.
+                self.at.clone_from(&self.there);
+                return;
+            }
             lack = primal.max(dual);
             self.iterations += 1;
         }
@@ -279,7 +295,18 @@ impl<'a> Run<'a> {
             .unzip();
         let objective = program.linear_objective(&at.x, rise);
         let bound = bound(p, &at) * p.objective_scale;
-        Answer { x: at.x, rise, objective, bound, level_duals, level_slacks, iterations: self.iterations }
+        let links = at.link_dual.iter().zip(&p.link_scales);
+        Answer {
+            rise,
+            objective,
+            bound,
+            level_duals,
+            level_slacks,
+            time_duals: at.time_dual.iter().map(|dual| dual * p.objective_scale).collect(),
+            link_duals: links.map(|(dual, scale)| dual * p.objective_scale / scale).collect(),
+            iterations: self.iterations,
+            x: at.x,
+        }
     }
 }
 
@@ -291,7 +318,9 @@ pub fn answer_from(program: &BlockProgram, optimum: &Optimum) -> Answer {
     let mut row = 0;
     let mut level_duals = Vec::with_capacity(program.blocks());
     let mut level_slacks = Vec::with_capacity(program.blocks());
+    let mut time_duals = Vec::with_capacity(program.blocks());
     for (block, level) in program.levels.iter().enumerate() {
+        time_duals.push(optimum.duals[row]);
         row += 1;
         let least = match level {
             Level::Floor(least) => *least,
@@ -307,7 +336,17 @@ pub fn answer_from(program: &BlockProgram, optimum: &Optimum) -> Answer {
         row += 1;
     }
     let objective = optimum.objective;
-    Answer { x: x.to_vec(), rise, objective, bound: objective, level_duals, level_slacks, iterations: 0 }
+    Answer {
+        x: x.to_vec(),
+        rise,
+        objective,
+        bound: objective,
+        level_duals,
+        level_slacks,
+        time_duals,
+        link_duals: optimum.duals[row..].to_vec(),
+        iterations: 0,
+    }
 }
 
 /// A bound on the objective of all points, from duals that are repaired so as to satisfy their rows exactly.

@@ -47,7 +47,6 @@ pub(super) struct MixOptions {
     pub(super) aggregate_s: f64,
     pub(super) copies: u16,
     pub(super) restart_s: f64,
-    pub(super) aggregate_s: f64,
 }
 
 impl Default for MixOptions {

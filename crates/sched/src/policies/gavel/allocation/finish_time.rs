@@ -8,8 +8,8 @@
 //! and how far all of these can be had at once is a linear program with a rise. It rises to exactly one at the best rho, which
 //! is found by the method of Newton: the duals of the levels say how the rise changes with rho.
 
-use super::frame::{Frame, Solved, Space};
-use super::packing::{PackedAllocation, Sharing};
+use super::frame::{self, Solved, Space};
+use super::packing::{PackedAllocation, Pairs, Sharing};
 use super::problem::{Allocation, Demand, Problem, Sight};
 use crate::solve::Unsolved;
 use crate::solve::blocks::Level;
@@ -52,31 +52,51 @@ pub fn finish_time_fairness(problem: &Problem, sight: Sight) -> Result<Allocatio
     Ok(solved.allocation(rho))
 }
 
-/// The same where jobs may share GPUs in pairs.
+/// The same where jobs may share GPUs in pairs. The best rho is found with the pairs that are needed for it; if all are wanted,
+/// one more program with all of them follows.
 pub fn finish_time_fairness_packed(
     problem: &Problem,
     sharing: &Sharing,
 ) -> Result<PackedAllocation, Unsolved> {
-    let (solved, rho) = solve(problem, Space::Packed(sharing))?;
+    let needed = Sharing { pairs: Pairs::Needed, ..sharing.clone() };
+    let (solved, rho) = solve(problem, Space::Packed(&needed))?;
+    if sharing.pairs == Pairs::Needed || rho <= 0.0 {
+        return Ok(solved.packed(rho));
+    }
+    let measures = measures(problem, Sight::Aware);
+    let solved = at(problem, Space::Packed(sharing), &measures, rho)?;
     Ok(solved.packed(rho))
 }
 
+fn measures(problem: &Problem, sight: Sight) -> Vec<Measure> {
+    (0..problem.jobs.len()).map(|job| Measure::of(problem, job, sight)).collect()
+}
+
+/// How far the rates that are needed for a rho can be had all at once.
+fn at<'a>(
+    problem: &'a Problem,
+    space: Space<'a>,
+    measures: &[Measure],
+    rho: f64,
+) -> Result<Solved<'a>, Unsolved> {
+    let level = |job: usize, _: &Demand| match measures[job].steps {
+        steps if steps > 0.0 => Level::Rising { least: 0.0, by: measures[job].needed(rho) },
+        _ => Level::Free,
+    };
+    frame::solve(problem, space, 1.0, |_| 0.0, level)
+}
+
 fn solve<'a>(problem: &'a Problem, space: Space<'a>) -> Result<(Solved<'a>, f64), Unsolved> {
-    let measures: Vec<Measure> =
-        (0..problem.jobs.len()).map(|job| Measure::of(problem, job, space.sight())).collect();
+    let measures = measures(problem, space.sight());
     let can_run = |job: &usize| problem.fastest(*job, space.sight()) > 0.0 && measures[*job].steps > 0.0;
     let jobs: Vec<usize> = (0..problem.jobs.len()).filter(can_run).collect();
     let Some(mut bracket) = Bracket::new(problem, &measures, &jobs, space) else {
-        let solved = Frame::new(problem, space, 0.0, |_| 0.0, |_, _| Level::Free).solve()?;
+        let solved = frame::solve(problem, space, 0.0, |_| 0.0, |_, _| Level::Free)?;
         return Ok((solved, 0.0));
     };
     let mut rho = bracket.high;
     for _ in 0..MOST_MOVES {
-        let level = |job: usize, _: &Demand| match measures[job].steps {
-            steps if steps > 0.0 => Level::Rising { least: 0.0, by: measures[job].needed(rho) },
-            _ => Level::Free,
-        };
-        let solved = Frame::new(problem, space, 1.0, |_| 0.0, level).solve()?;
+        let solved = at(problem, space, &measures, rho)?;
         let rise = solved.answer.rise;
         // How the rise changes with rho, and with it where it will be one.
         let slopes = solved.frame.jobs.iter().zip(&solved.answer.level_duals).map(|(job, dual)| {

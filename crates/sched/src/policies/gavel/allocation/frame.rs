@@ -3,17 +3,18 @@
 
 use std::collections::BTreeMap;
 
-use super::packing::{PackedAllocation, Sharing, expand};
+use super::packing::{PackedAllocation, Pairs, Sharing, expand};
+use super::pairing::Pairing;
 use super::problem::{Allocation, Demand, Problem, Shares, Sight};
 use crate::solve::blocks::{self, Answer, BlockProgram, Level, Link};
 use crate::solve::{Interior, Solver, Unsolved};
 
 /// Shares of a job below this part of its greatest one are what a method from inside leaves where there is nothing.
 pub(super) const NOTHING: f64 = 1e-8;
-/// By how much a job may have more time beside its own kind than all others of that kind, relative to its time; and how often rows
-/// against that are added.
+/// By how much a job may have more time beside its own kind than all others of that kind, relative to its time.
 const LOPSIDED: f64 = 1e-7;
-const MOST_CUTS: u32 = 100;
+/// How often rows or pairs are added to a program.
+const MOST_PROGRAMS: u32 = 100;
 
 impl Problem {
     /// Whether a job can run on a column.
@@ -103,14 +104,10 @@ pub(super) struct Cell {
 }
 
 /// A program over shares: one block for each job that can run somewhere, one link for each pool.
-///
-/// Pairs are not listed. A job has time beside each *kind* of jobs, and for two kinds these times balance; they can then be
-/// divided among pairs of jobs in some way or other. Beside its own kind no job may have more time than all others of it; rows that say
-/// so are added where they are broken. So there are as many variables as jobs times kinds, and the optimum is that over all pairs.
 pub(super) struct Frame<'a> {
     problem: &'a Problem,
     space: Space<'a>,
-    pub(super) cells: Vec<Cell>,
+    cells: Vec<Cell>,
     /// The job of each block.
     pub(super) jobs: Vec<usize>,
     program: BlockProgram,
@@ -122,58 +119,90 @@ pub(super) struct Solved<'a> {
     pub(super) answer: Answer,
 }
 
+/// Solves the program that is given by what a share adds to the objective, and by each job's level, which is its rate.
+pub(super) fn solve<'a>(
+    problem: &'a Problem,
+    space: Space<'a>,
+    rise_gain: f64,
+    gain: impl Fn(&Cell) -> f64,
+    level: impl Fn(usize, &Demand) -> Level,
+) -> Result<Solved<'a>, Unsolved> {
+    let mut pairing = match space {
+        Space::Alone(_) => None,
+        Space::Packed(sharing) => {
+            // Without some pairs rates that must be kept might be out of reach.
+            let keeps = |(job, demand): (usize, &Demand)| match level(job, demand) {
+                Level::Floor(least) | Level::Rising { least, .. } => least > 0.0,
+                Level::Free | Level::Logarithm(_) => false,
+            };
+            let pairs = if problem.jobs.iter().enumerate().any(keeps) { Pairs::All } else { sharing.pairs };
+            Some(Pairing::new(problem, sharing, pairs))
+        }
+    };
+    for _ in 0..MOST_PROGRAMS {
+        let solved = Frame::new(problem, space, pairing.as_ref(), rise_gain, &gain, &level).solve()?;
+        let Some(pairing) = &mut pairing else { return Ok(solved) };
+        let mut of_block = vec![0; problem.jobs.len()];
+        solved.frame.jobs.iter().enumerate().for_each(|(block, job)| of_block[*job] = block);
+        let profit = |cell: &Cell| {
+            let (block, pool) = (of_block[cell.job], problem.columns[cell.column].pool);
+            let gpus = cell.part * f64::from(problem.jobs[cell.job].gang);
+            let answer = &solved.answer;
+            gain(cell) + cell.rate * answer.level_duals[block]
+                - answer.time_duals[block]
+                - gpus * answer.link_duals[pool]
+        };
+        if solved.frame.jobs.is_empty() || !pairing.let_in(&solved.answer, profit) {
+            return Ok(solved);
+        }
+    }
+    Err(Unsolved::Failed { iterations: MOST_PROGRAMS, gap: f64::INFINITY })
+}
+
 impl<'a> Frame<'a> {
-    /// Builds the program from what a share adds to the objective, and from each job's level, which is its rate.
-    pub(super) fn new(
+    fn new(
         problem: &'a Problem,
         space: Space<'a>,
+        pairing: Option<&Pairing<'a>>,
         rise_gain: f64,
-        gain: impl Fn(&Cell) -> f64,
-        level: impl Fn(usize, &Demand) -> Level,
+        gain: &impl Fn(&Cell) -> f64,
+        level: &impl Fn(usize, &Demand) -> Level,
     ) -> Self {
         let mut links: Vec<Link> =
             problem.pools.iter().map(|pool| Link::AtMost(f64::from(pool.gpus))).collect();
-        let mut balances = Balances::new(problem, space);
-        let mut cells: Vec<Cell> = Vec::new();
-        let mut jobs = Vec::new();
-        let mut ends = Vec::new();
-        for job in 0..problem.jobs.len() {
+        let first_balance = links.len();
+        links.extend(std::iter::repeat_n(Link::Balance, pairing.map_or(0, Pairing::balances)));
+        let mut program = BlockProgram::new(links, rise_gain);
+        let (mut cells, mut jobs) = (Vec::new(), Vec::new());
+        for (job, demand) in problem.jobs.iter().enumerate() {
             let begin = cells.len();
             for column in 0..problem.columns.len() {
                 let rate = problem.believed(job, column, space.sight());
                 if rate > 0.0 {
                     cells.push(Cell { job, column, beside: None, rate, part: 1.0 });
-                    balances.add_cells(problem, job, column, &mut cells);
+                    pairing.iter().for_each(|pairing| pairing.add_cells(job, column, &mut cells));
                 }
             }
-            if cells.len() > begin {
-                jobs.push(job);
-                ends.push(cells.len());
-            }
-        }
-        let first_balance = links.len();
-        links.extend(std::iter::repeat_n(Link::Balance, balances.count));
-        let mut program = BlockProgram::new(links, rise_gain);
-        let mut next = 0;
-        for (job, end) in jobs.iter().zip(ends) {
-            let demand = &problem.jobs[*job];
-            for cell in &cells[next..end] {
+            for cell in &cells[begin..] {
                 let pool = (problem.columns[cell.column].pool, cell.part * f64::from(demand.gang));
-                let balance = balances.of(cell).map(|(link, sign)| (first_balance + link, sign));
+                let balance = pairing.and_then(|pairing| pairing.balance_of(cell));
+                let balance = balance.map(|(row, sign)| (first_balance + row, sign));
                 program.variable(gain(cell), cell.rate, std::iter::once(pool).chain(balance));
             }
-            program.end_block(1.0, level(*job, demand));
-            next = end;
+            if cells.len() > begin {
+                program.end_block(1.0, level(job, demand));
+                jobs.push(job);
+            }
         }
         Self { problem, space, cells, jobs, program }
     }
 
     /// Solves it. Where the method for blocks gives up, the general one is asked.
-    pub(super) fn solve(mut self) -> Result<Solved<'a>, Unsolved> {
+    fn solve(mut self) -> Result<Solved<'a>, Unsolved> {
         if self.jobs.is_empty() {
             return Ok(Solved { frame: self, answer: Answer::default() });
         }
-        for _ in 0..MOST_CUTS {
+        for _ in 0..MOST_PROGRAMS {
             let answer = match blocks::solve(&self.program) {
                 Err(Unsolved::Failed { iterations, gap }) => match self.program.as_linear() {
                     None => return Err(Unsolved::Failed { iterations, gap }),
@@ -185,7 +214,7 @@ impl<'a> Frame<'a> {
                 return Ok(Solved { frame: self, answer });
             }
         }
-        Err(Unsolved::Failed { iterations: MOST_CUTS, gap: LOPSIDED })
+        Err(Unsolved::Failed { iterations: MOST_PROGRAMS, gap: LOPSIDED })
     }
 
     /// Adds rows for jobs that have more time beside their own kind than all others of it. Returns whether there were any.
@@ -209,64 +238,6 @@ impl<'a> Frame<'a> {
             }
         }
         is_cut
-    }
-}
-
-/// The rows by which times of two kinds of jobs beside each other are equal, on each column.
-struct Balances<'a> {
-    sharing: Option<&'a Sharing>,
-    /// How many jobs there are of each kind.
-    jobs: Vec<usize>,
-    /// The first job of each kind.
-    first: Vec<usize>,
-    /// The row of a kind, another kind after it, and a column.
-    rows: BTreeMap<(usize, usize, usize), usize>,
-    count: usize,
-}
-
-impl<'a> Balances<'a> {
-    fn new(problem: &Problem, space: Space<'a>) -> Self {
-        let Space::Packed(sharing) = space else {
-            let (jobs, first) = (Vec::new(), Vec::new());
-            return Self { sharing: None, jobs, first, rows: BTreeMap::new(), count: 0 };
-        };
-        let (mut jobs, mut first) = (vec![0; sharing.count], vec![0; sharing.count]);
-        for job in (0..problem.jobs.len()).rev() {
-            jobs[sharing.kinds[job]] += 1;
-            first[sharing.kinds[job]] = job;
-        }
-        Self { sharing: Some(sharing), jobs, first, rows: BTreeMap::new(), count: 0 }
-    }
-
-    /// Time of a job on a column beside each kind with which that pays. A pair that is worth no more than one job alone is
-    /// never needed: the two might as well take turns.
-    fn add_cells(&mut self, problem: &Problem, job: usize, column: usize, cells: &mut Vec<Cell>) {
-        let Some(sharing) = self.sharing else { return };
-        let own = sharing.kinds[job];
-        for kind in 0..sharing.count {
-            if self.jobs[kind] < 1 + usize::from(kind == own) {
-                continue;
-            }
-            if sharing.worth(problem, (job, self.first[kind]), column) > 1.0 {
-                let rate = sharing.beside[own * sharing.count + kind][column];
-                cells.push(Cell { job, column, beside: Some(kind), rate, part: 0.5 });
-                if kind != own {
-                    let row = (own.min(kind), own.max(kind), column);
-                    let next = self.rows.len();
-                    self.rows.entry(row).or_insert(next);
-                    self.count = self.rows.len();
-                }
-            }
-        }
-    }
-
-    fn of(&self, cell: &Cell) -> Option<(usize, f64)> {
-        let (kind, own) = (cell.beside?, self.sharing?.kinds[cell.job]);
-        if kind == own {
-            return None;
-        }
-        let row = self.rows[&(own.min(kind), own.max(kind), cell.column)];
-        Some((row, if own < kind { 1.0 } else { -1.0 }))
     }
 }
 

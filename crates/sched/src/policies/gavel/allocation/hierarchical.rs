@@ -8,7 +8,7 @@
 //! still rise by a ten-thousandth. We need none: the answer lies in the middle of all best ones, and there the levels of
 //! exactly those jobs are above their bounds that can be at all. Where that is too close to call, the job alone is tried.
 
-use super::frame::{Cell, Frame, Solved, Space};
+use super::frame::{self, Cell, Solved, Space};
 use super::packing::{PackedAllocation, Sharing};
 use super::problem::{Allocation, Demand, Problem, Shares, Sight};
 use super::sums::greatest;
@@ -82,7 +82,7 @@ fn fill<'a>(
         if weights.iter().all(|weight| *weight <= 0.0) {
             break;
         }
-        let solved = match water.frame(&weights).solve() {
+        let solved = match water.solve(&weights) {
             Ok(solved) => solved,
             Err(error) if filled.is_none() => return Err(error),
             // What is reached already stays, as in the public code.
@@ -135,7 +135,7 @@ impl<'a> Water<'a> {
         self.levels[job] * self.equal[job] * (1.0 - ROOM)
     }
 
-    fn frame(&self, weights: &[f64]) -> Frame<'a> {
+    fn solve(&self, weights: &[f64]) -> Result<Solved<'a>, Unsolved> {
         let level = |job: usize, demand: &Demand| match (weights[job], self.floor(job)) {
             (weight, least) if weight > 0.0 => {
                 Level::Rising { least, by: weight * self.equal[job] / f64::from(demand.gang) }
@@ -143,7 +143,7 @@ impl<'a> Water<'a> {
             (_, least) if least > 0.0 => Level::Floor(least),
             _ => Level::Free,
         };
-        Frame::new(self.problem, self.space, 1.0, |_| 0.0, level)
+        frame::solve(self.problem, self.space, 1.0, |_| 0.0, level)
     }
 
     /// Notes which jobs cannot rise any more. Returns whether there are any.

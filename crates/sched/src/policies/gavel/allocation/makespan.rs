@@ -4,7 +4,7 @@
 //! Where we differ: the public code searches the makespan by halving, stops within 5 % and takes any shares that suffice;
 //! [`min_makespan`] solves the one linear program that has the answer. [`bisected_makespan`] does as the code does.
 
-use super::frame::{Frame, Solved, Space};
+use super::frame::{self, Solved, Space};
 use super::packing::{PackedAllocation, Sharing};
 use super::problem::{Allocation, Demand, Problem, Sight};
 use crate::solve::Unsolved;
@@ -34,7 +34,7 @@ fn solve<'a>(problem: &'a Problem, space: Space<'a>) -> Result<Solved<'a>, Unsol
     };
     let can_run = |job: usize| problem.fastest(job, space.sight()) > 0.0;
     let any = (0..problem.jobs.len()).any(|job| is_left(&problem.jobs[job]) && can_run(job));
-    Frame::new(problem, space, f64::from(u8::from(any)), |_| 0.0, level).solve()
+    frame::solve(problem, space, f64::from(u8::from(any)), |_| 0.0, level)
 }
 
 fn makespan_s(problem: &Problem, solved: &Solved<'_>) -> f64 {
@@ -51,7 +51,7 @@ pub fn bisected_makespan(problem: &Problem, sight: Sight) -> Result<Allocation, 
         steps if steps > 0.0 => Level::Floor(steps / tried_s),
         _ => Level::Free,
     };
-    let solved = Frame::new(problem, Space::Alone(sight), 0.0, |_| 0.0, level).solve()?;
+    let solved = frame::solve(problem, Space::Alone(sight), 0.0, |_| 0.0, level)?;
     Ok(solved.allocation(makespan_s(problem, &solved)))
 }
 

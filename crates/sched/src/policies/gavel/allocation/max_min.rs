@@ -8,7 +8,7 @@
 //! can run nowhere is left out instead of holding all others at nought. Of several best answers we take the one in their
 //! middle (see [`crate::solve::blocks`]), as the solver of the public code does, nearly.
 
-use super::frame::{Frame, Solved, Space};
+use super::frame::{self, Solved, Space};
 use super::packing::{PackedAllocation, Sharing};
 use super::problem::{Allocation, Demand, Problem, Sight};
 use crate::solve::Unsolved;
@@ -35,7 +35,7 @@ pub fn max_min_packed(problem: &Problem, sharing: &Sharing) -> Result<PackedAllo
 fn solve<'a>(problem: &'a Problem, space: Space<'a>) -> Result<(Solved<'a>, f64), Unsolved> {
     let unit = |job: usize| unit(problem, job, space.sight());
     let level = |job: usize, _: &Demand| Level::Rising { least: 0.0, by: unit(job) };
-    let solved = Frame::new(problem, space, 1.0, |_| 0.0, level).solve()?;
+    let solved = frame::solve(problem, space, 1.0, |_| 0.0, level)?;
     let rates = solved.rates();
     let fares = solved.frame.jobs.iter().map(|job| rates[*job] / unit(*job)).fold(f64::INFINITY, f64::min);
     Ok((solved, fares))
@@ -57,6 +57,6 @@ pub(super) fn may_have(problem: &Problem, space: Space<'_>, needs: &[f64]) -> Re
         need if need > 0.0 => Level::Rising { least: 0.0, by: need },
         _ => Level::Free,
     };
-    let solved = Frame::new(problem, space, 1.0, |_| 0.0, level).solve()?;
+    let solved = frame::solve(problem, space, 1.0, |_| 0.0, level)?;
     Ok(solved.answer.rise >= 1.0 - ROUNDING)
 }

@@ -2,8 +2,23 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::frame::{Cell, NOTHING};
 use super::problem::{Problem, Rates, Shares};
+
+/// Which pairs a program looks at. The best value is the same; where many answers have it, the answer is in the middle of those
+/// with these pairs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pairs {
+    /// All that are worth more than one job alone, as in the public code, nearly: that one has all pairs.
+    #[default]
+    All,
+    /// Only those without which the best value is not reached. That is far quicker with many kinds of jobs. Where jobs must keep
+    /// rates (deadlines, levels already reached) all are looked at.
+    Needed,
+}
 
 /// Which jobs may share GPUs, and how fast they are then.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -15,6 +30,8 @@ pub struct Sharing {
     /// `beside[a * count + b]`: steps a second of a job of kind `a` beside one of kind `b`, for each column; all 0, or empty,
     /// where they do not fit or have different gangs.
     pub beside: Vec<Rates>,
+    /// Which pairs are looked at.
+    pub pairs: Pairs,
 }
 
 /// One job alone, or two jobs on the same GPUs, by their places in the problem, the lower one first.
@@ -110,7 +127,9 @@ pub(super) fn expand(
     }
     let combinations = rows.keys().copied().collect();
     let shares = Shares::from_rows(columns, rows.into_values().flatten().collect());
-    PackedAllocation { combinations, shares, objective }
+    let mut packed = PackedAllocation { combinations, shares, objective };
+    packed.tidy(problem);
+    packed
 }
 
 fn across(times: &[(usize, f64)], others: &[(usize, f64)]) -> Vec<(usize, usize, f64)> {
@@ -161,7 +180,41 @@ fn within(times: &[(usize, f64)]) -> Vec<(usize, usize, f64)> {
     pairs
 }
 
+impl Combination {
+    fn members(self) -> impl Iterator<Item = usize> {
+        let (first, second) = match self {
+            Self::Alone(job) => (job, None),
+            Self::Pair(a, b) => (a, Some(b)),
+        };
+        std::iter::once(first).chain(second)
+    }
+}
+
 impl PackedAllocation {
+    /// Takes away what is too much by rounding.
+    fn tidy(&mut self, problem: &Problem) {
+        let mut time = vec![0.0_f64; problem.jobs.len()];
+        for (row, combination) in self.combinations.iter().enumerate() {
+            let sum: f64 = self.shares.row(row).iter().sum();
+            combination.members().for_each(|job| time[job] += sum);
+        }
+        let mut used = vec![0.0; problem.pools.len()];
+        for (row, combination) in self.combinations.iter().enumerate() {
+            let over = combination.members().map(|job| time[job]).fold(1.0, f64::max);
+            let gang = combination.members().next().map_or(0, |job| problem.jobs[job].gang);
+            for (share, column) in self.shares.row_mut(row).iter_mut().zip(&problem.columns) {
+                *share /= over;
+                used[column.pool] += *share * f64::from(gang);
+            }
+        }
+        let over = |pool: usize| (used[pool] / f64::from(problem.pools[pool].gpus)).max(1.0);
+        let by: Vec<f64> = (0..problem.pools.len()).map(over).collect();
+        for row in 0..self.combinations.len() {
+            let row = self.shares.row_mut(row).iter_mut().zip(&problem.columns);
+            row.for_each(|(share, column)| *share /= by[column.pool]);
+        }
+    }
+
     /// The rate of each job of a problem.
     pub fn rates(&self, problem: &Problem, sharing: &Sharing) -> Vec<f64> {
         let mut rates = vec![0.0; problem.jobs.len()];

@@ -5,7 +5,7 @@
 //! Where we differ: weights divide what jobs have in the public code, which moves no optimum of a product; there they have no
 //! effect, and here neither.
 
-use super::frame::{Frame, Space};
+use super::frame::{self, Space};
 use super::max_min::unit;
 use super::problem::{Allocation, Demand, Problem, Sight};
 use crate::solve::Unsolved;
@@ -14,7 +14,7 @@ use crate::solve::blocks::Level;
 /// Shares with the greatest product. The objective is the geometric mean of how jobs fare, as max-min fairness measures it.
 pub fn proportional(problem: &Problem, sight: Sight) -> Result<Allocation, Unsolved> {
     let level = |_: usize, _: &Demand| Level::Logarithm(1.0);
-    let solved = Frame::new(problem, Space::Alone(sight), 0.0, |_| 0.0, level).solve()?;
+    let solved = frame::solve(problem, Space::Alone(sight), 0.0, |_| 0.0, level)?;
     let rates = solved.rates();
     let fares = solved.frame.jobs.iter().map(|job| rates[*job] / unit(problem, *job, sight));
     Ok(solved.allocation(geometric_mean(fares)))

@@ -4,7 +4,7 @@
 //! steps win. `fifo_linear` is Gavel's section 4.2: of `n` jobs the first one's progress counts `n` times, the next one's `n
 //! - 1` times, and so on, each relative to the job's greatest rate. The public code has a greedy instead, see `orders`.
 
-use super::frame::{Cell, Frame, Solved, Space};
+use super::frame::{self, Cell, Solved, Space};
 use super::problem::{Allocation, Demand, Problem, Sight};
 use crate::solve::Unsolved;
 use crate::solve::blocks::Level;
@@ -20,7 +20,7 @@ pub(super) fn greatest<'a>(
         Some(need) if *need > 0.0 => Level::Floor(*need),
         _ => Level::Free,
     };
-    Frame::new(problem, space, 0.0, gain, level).solve()
+    frame::solve(problem, space, 0.0, gain, level)
 }
 
 /// Shares with the greatest total rate. The objective is that rate, in steps a second.
