@@ -8,7 +8,7 @@ use crate::view::{JobView, Snapshot};
 
 use super::allocation::{
     Allocation, Column, Combination, CostForm, Demand, Entity, Inside, PACKING_THRESHOLD, PackedAllocation,
-    Parting, Partners, Pool, Problem, Shares, Sharing, Sight, allox, bisected_makespan, fifo_aware,
+    Pairs, Parting, Partners, Pool, Problem, Shares, Sharing, Sight, allox, bisected_makespan, fifo_aware,
     fifo_blind, fifo_packed, finish_time_fairness, finish_time_fairness_packed, gandiva, hierarchical,
     hierarchical_packed, isolated, max_min, max_min_packed, max_sum, min_cost, min_cost_packed, min_makespan,
     min_makespan_packed, proportional, shortest_first, strategy_proof,
@@ -358,7 +358,9 @@ impl Gavel {
                 beside.push(self.members.columns.iter().map(per_s).collect());
             }
         }
-        Sharing { kinds, count, beside }
+        // The optimum is the same; as coded, the answer is in the middle of more of them.
+        let pairs = if self.rounds.compatibility { Pairs::All } else { Pairs::Needed };
+        Sharing { kinds, count, beside, pairs }
     }
 
     /// Whether types are told apart, and by the rates of which type all are judged if not.
