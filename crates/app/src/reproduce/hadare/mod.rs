@@ -72,9 +72,9 @@ struct Both<'a> {
 
 fn run(effort: &Effort, progress: &Progress<'_>) -> Result<Findings, Failure> {
     let mut found = Findings {
-        setting: "Mixes of 1 to 12 jobs of 2 to 6 hours on a V100, on two V100, one P100 and two K80; slots of 360 s, a restart \
-                  takes 10 s. The reference is an independent run of the same jobs in a small script, in which merging takes 5 s \
-                  of each slot as well."
+        setting: "Mixes of 1 to 12 jobs of 2 to 6 hours on a V100, on two V100, one P100 and two K80; slots of 360 s; a restart \
+                  takes 10 s, and bringing copies together 5 s. The reference is an independent run of the same jobs in a small \
+                  script."
             .to_owned(),
         ..Findings::default()
     };
