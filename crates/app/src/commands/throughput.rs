@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use trainyard_sched::model::Seed;
-use trainyard_sim::physics::{Cell, Figure, ThroughputTable, fill_alone, fill_pairs, left_out, load_throughputs};
+use trainyard_sim::physics::{
+    Cell, Figure, ThroughputTable, fill_alone, fill_pairs, left_out, load_throughputs,
+};
 
 use super::{Ending, Output, print, print_text, say};
 use crate::config::{PIPE, seed};
@@ -155,7 +157,8 @@ fn shown(table: &ThroughputTable, cell: &Cell) -> Shown {
 fn tried(table: &ThroughputTable) -> Option<LeftOut> {
     let mut off = left_out(table, None);
     off.sort_by(f64::total_cmp);
-    let at = |part: f64| off.get(((off.len() as f64 * part) as usize).min(off.len().saturating_sub(1))).copied();
+    let at =
+        |part: f64| off.get(((off.len() as f64 * part) as usize).min(off.len().saturating_sub(1))).copied();
     Some(LeftOut { figures: off.len(), median: at(0.5)?, p90: at(0.9)? })
 }
 
@@ -176,8 +179,9 @@ fn csv<'a>(table: &ThroughputTable, cells: impl Iterator<Item = &'a Cell> + Clon
     columns.dedup();
     let mut rows: std::collections::BTreeMap<(u32, u32, Option<u32>), Vec<String>> = Default::default();
     for cell in cells {
-        let fields =
-            rows.entry((cell.row, cell.gpus, cell.beside)).or_insert_with(|| vec![String::new(); columns.len()]);
+        let fields = rows
+            .entry((cell.row, cell.gpus, cell.beside))
+            .or_insert_with(|| vec![String::new(); columns.len()]);
         let name = column(cell);
         if let Some(at) = columns.iter().position(|column| *column == name) {
             fields[at] = cell.figure.per_s().map_or_else(String::new, |per_s| per_s.to_string());

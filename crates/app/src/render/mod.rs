@@ -29,12 +29,12 @@ pub(crate) use fidelity::{
 };
 pub(crate) use inspection::inspection_text;
 pub(crate) use report::report_page;
-pub(crate) use throughput::{throughput_page, throughput_text};
 pub(crate) use reproduction::{reproduction_page, reproduction_text};
 pub(crate) use sentence::in_short;
 pub(crate) use sweep::sweep_text;
 pub(crate) use sweep_page::sweep_page;
 pub(crate) use table::{Align, best_rows, columns, comparison_table, plain_table, summary_table};
+pub(crate) use throughput::{throughput_page, throughput_text};
 pub(crate) use whatif::whatif_text;
 pub(crate) use whatif_page::whatif_page;
 pub(crate) use whatif_sentences::whatif_sentences;

@@ -179,8 +179,10 @@ pub fn fill_pairs(table: &ThroughputTable, gpus: u32, gpu_types: &[String], seed
             (per_s, Some(alone)) => Some((per_s / alone).min(1.0)),
         }
     };
-    let rows: Vec<u32> = (0..table.rows()).filter(|row| alone[*row as usize].iter().any(Option::is_some)).collect();
-    let chosen = references(&rows, |row, other| (0..gpu_types.len()).all(|kind| pair(row, other, kind).is_some()));
+    let rows: Vec<u32> =
+        (0..table.rows()).filter(|row| alone[*row as usize].iter().any(Option::is_some)).collect();
+    let chosen =
+        references(&rows, |row, other| (0..gpu_types.len()).all(|kind| pair(row, other, kind).is_some()));
     if chosen.len() < 2 {
         return Vec::new();
     }
@@ -196,7 +198,10 @@ pub fn fill_pairs(table: &ThroughputTable, gpus: u32, gpu_types: &[String], seed
             let kinds = (0..gpu_types.len()).flat_map(|kind| chosen.iter().map(move |other| (kind, *other)));
             let measured: Vec<Option<f64>> = kinds.map(|(kind, other)| relative(*row, other, kind)).collect();
             // Of a job that was measured beside nobody, nothing is said.
-            measured.iter().any(Option::is_some).then(|| (*row, known.like(&measured, seed.numbered(u64::from(*row)))))
+            measured
+                .iter()
+                .any(Option::is_some)
+                .then(|| (*row, known.like(&measured, seed.numbered(u64::from(*row)))))
         })
         .collect();
     let mut cells = Vec::new();
@@ -256,7 +261,9 @@ mod tests {
         let cells = fill_alone(&table);
         let of = |model: &str, gpus: u32, gpu_type: &str| {
             let row = table.row(model).unwrap();
-            let is = |cell: &&Cell| (cell.row, cell.gpus, cell.gpu_type.as_str(), cell.spread) == (row, gpus, gpu_type, false);
+            let is = |cell: &&Cell| {
+                (cell.row, cell.gpus, cell.gpu_type.as_str(), cell.spread) == (row, gpus, gpu_type, false)
+            };
             cells.iter().find(is).map(|cell| cell.figure)
         };
         assert_eq!(of("x", 1, "a"), Some(Figure::Measured(4.0)));
@@ -292,8 +299,15 @@ mod tests {
         for (row, other) in (0..26).flat_map(|row| (0..26).map(move |other| (row, other))) {
             for gpu_type in &types {
                 if (row != hidden && other != hidden) || (row == hidden && other % 4 == 0) {
-                    let (a, b) = (partial.row(whole.name(row)).unwrap(), partial.row(whole.name(other)).unwrap());
-                    partial.insert_pair(a, b, gpu_type, 1, whole.pair_per_s(row, other, gpu_type, 1).unwrap());
+                    let (a, b) =
+                        (partial.row(whole.name(row)).unwrap(), partial.row(whole.name(other)).unwrap());
+                    partial.insert_pair(
+                        a,
+                        b,
+                        gpu_type,
+                        1,
+                        whole.pair_per_s(row, other, gpu_type, 1).unwrap(),
+                    );
                 }
             }
         }
