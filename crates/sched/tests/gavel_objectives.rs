@@ -3,9 +3,9 @@
 use proptest::prelude::*;
 use trainyard_sched::model::JobId;
 use trainyard_sched::policies::gavel::allocation::{
-    Allocation, CostForm, Demand, Entity, Inside, Pool, Problem, Shares, Sight, allox, bisected_makespan,
-    fifo_aware, fifo_blind, fifo_linear, finish_time_fairness, hierarchical, isolated, max_min, max_sum,
-    min_cost, min_makespan, proportional, shortest_first, strategy_proof,
+    Allocation, Column, CostForm, Demand, Entity, Inside, Pool, Problem, Shares, Sight, allox,
+    bisected_makespan, fifo_aware, fifo_blind, fifo_linear, finish_time_fairness, hierarchical, isolated,
+    max_min, max_sum, min_cost, min_makespan, proportional, shortest_first, strategy_proof,
 };
 use trainyard_sched::solve::{Interior, LinearProgram, Sense, Solver, Unsolved};
 
@@ -204,6 +204,24 @@ fn weights_and_gangs_divide_gpu_time() {
     // A job that can run nowhere holds nobody back.
     problem.jobs[1].rates[0] = 0.0;
     equal(&shares_of(max_min(&problem, Sight::Aware)), &[&[1.0], &[0.0]]);
+}
+
+#[test]
+fn gangs_together_and_spread_draw_on_the_same_gpus() {
+    // One type in two columns: a gang that is kept together is four times as fast as one that is spread, for the first job;
+    // the second one does not care.
+    let jobs = vec![demand(0, 2, &[4.0, 1.0], 1.0), demand(1, 2, &[2.0, 2.0], 1.0)];
+    let mut problem = Problem::new(pools(&[2]), jobs);
+    problem.columns.push(Column { pool: 0, is_spread: true });
+    let found = max_min(&problem, Sight::Aware).expect("it has an answer");
+    // Each has half of the time, the first one together. How far it is ahead is measured by rates together.
+    assert!((found.shares.of(0, 0) - 0.5).abs() < 1e-6 && found.shares.of(0, 1) < 1e-6, "{found:?}");
+    assert!((found.shares.row(1).iter().sum::<f64>() - 0.5).abs() < 1e-6, "{found:?}");
+    near(found.objective, 1.0);
+    assert!(broken(&problem, &found.shares) <= 1e-7);
+    // An equal part of the cluster is one of GPUs, not of columns.
+    equal(&isolated(&problem), &[&[0.5, 0.0], &[0.5, 0.0]]);
+    near(problem.equal_rate(0, Sight::Aware), 4.0);
 }
 
 #[test]

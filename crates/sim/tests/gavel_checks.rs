@@ -34,9 +34,19 @@ fn follow(
     each: u32,
     log: &mut dyn Log,
 ) -> (Metrics, Summary) {
+    on(cluster(each), policy, parameters, workload, log)
+}
+
+fn on(
+    cluster: Cluster,
+    policy: &str,
+    parameters: &str,
+    workload: &Workload,
+    log: &mut dyn Log,
+) -> (Metrics, Summary) {
     let table: toml::Table = parameters.parse().expect("parameters are TOML");
     let setup = Setup {
-        cluster: cluster(each),
+        cluster,
         tenants: Tenants::default(),
         workload: workload.clone(),
         physics: Physics::default(),
@@ -153,6 +163,19 @@ fn pairs_save_time() {
 }
 
 #[test]
+fn gangs_that_suffer_from_distance_do_better_where_it_is_seen() {
+    let workload = jobs("gavel-b", None, 0, "distance = true");
+    let mean = |parameters: &str| {
+        let mut cluster = Cluster::default();
+        ["v100", "p100", "k80"].into_iter().for_each(|gpu_type| cluster.add(2, 4, gpu_type));
+        on(cluster, "gavel", parameters, &workload, &mut Nothing).1.avg_jct_s.expect("all jobs end")
+    };
+    let (blind, seen) = (mean(""), mean("by_place = true"));
+    println!("mean completion time {blind:.0}, by place {seen:.0}");
+    assert!(seen < blind, "{seen} beside {blind}");
+}
+
+#[test]
 fn in_a_round_no_gpu_idles_beside_a_job_that_fits() {
     /// Looks at what is free whenever a round has begun.
     #[derive(Default)]
@@ -242,4 +265,68 @@ fn under_load_knowing_speeds_saves_what_the_authors_print() {
             }
         }
     }
+}
+
+/// At what load a mean completion time reaches 40 hours, between two loads of which it is below and above.
+fn load_at_40_h(points: [(f64, f64); 2]) -> f64 {
+    let [(low, below), (high, above)] = points;
+    low + (high - low) * (40.0 - below) / (above - below)
+}
+
+#[test]
+#[ignore = "minutes: thousands of jobs at many loads; run with --ignored"]
+fn the_headline_ratios_are_reached() {
+    let coded = |objective: &str, aware: bool| {
+        format!("compatibility = true\nobjective = '{objective}'\naware = {aware}")
+    };
+    let at = |per_h: f64, objective: &str, aware: bool| {
+        let (metrics, _) = run(&coded(objective, aware), &continuous(per_h, 0), 36);
+        mean_h(&jcts(&metrics), MEASURED)
+    };
+    for (objective, least) in [("max_min_fairness", 3.0), ("finish_time_fairness", 2.5)] {
+        let (aware, blind) = (at(5.6, objective, true), at(5.6, objective, false));
+        println!("{objective} at 5.6 jobs an hour: aware {aware:.2} h, blind {blind:.2} h");
+        assert!(blind / aware >= least, "{objective}: {blind} over {aware}");
+    }
+    let curve = |aware, loads: [f64; 2]| {
+        load_at_40_h(loads.map(|per_h| (per_h, at(per_h, "max_min_fairness", aware))))
+    };
+    let (aware, blind) = (curve(true, [5.6, 6.0]), curve(false, [4.8, 5.2]));
+    println!("40 hours are reached at {aware:.2} jobs an hour, and at {blind:.2} without knowing speeds");
+    assert!(aware / blind >= 1.2, "{aware} over {blind}");
+}
+
+#[test]
+#[ignore = "minutes: hundreds of gangs for weeks; run with --ignored"]
+fn many_gangs_at_once_are_done_nearly_as_soon_as_the_longest_of_them() {
+    let mut ratios = Vec::new();
+    for seed in 0..3 {
+        let of = |count| jobs("gavel", Some(count), seed, "multi_gpu = true\njobs_per_h = 0.0");
+        let makespan = |policy: &str, parameters: &str, workload: &Workload| {
+            follow(policy, parameters, workload, 36, &mut Nothing).1.makespan_s / 3600.0
+        };
+        for count in [100, 300, 500] {
+            let workload = of(count);
+            let alone = workload.jobs.iter().map(|(job, truth)| {
+                let rates = job.declared.rates.as_ref().expect("it was profiled");
+                let workers = job.shape.data_parallel().expect("a gang").workers.min;
+                let known = rates.alone().iter().filter(|rate| rate.workers == workers);
+                truth.iterations / known.map(|rate| rate.iterations_per_s).fold(0.0, f64::max) / 3600.0
+            });
+            let longest = alone.fold(0.0, f64::max);
+            let ours = makespan("gavel", "objective = 'makespan'", &workload);
+            println!("{count} jobs, seed {seed}: {ours:.1} h, the longest takes {longest:.1} h");
+            assert!(ours <= 1.06 * longest, "{count} jobs, seed {seed}: {ours} h beside {longest} h");
+            if count == 500 {
+                let fifo =
+                    makespan("gavel", "objective = 'fifo'\naware = false\ncompatibility = true", &workload);
+                let gandiva = makespan("gandiva", "compatibility = true", &workload);
+                println!("500 jobs, seed {seed}: first in, first out {fifo:.1} h, gandiva {gandiva:.1} h");
+                ratios.push((fifo / ours, gandiva / ours));
+            }
+        }
+    }
+    let count = ratios.len() as f64;
+    let mean = ratios.iter().fold((0.0, 0.0), |sum, each| (sum.0 + each.0 / count, sum.1 + each.1 / count));
+    assert!(mean.0 >= 2.0 && mean.1 >= 1.3, "{ratios:?}");
 }

@@ -207,7 +207,10 @@ impl Members {
         let fits = |wanted: &Wanted, rule| {
             is_gang && largest_gang_by(rule, &seen.cluster, &job.shape, wanted) >= workers.max(1)
         };
-        let of_column = |column: &Column| fits(&on_type(&job.wanted, column.pool), self.rule);
+        // One worker is never spread.
+        let of_column = |column: &Column| {
+            (!column.is_spread || workers > 1) && fits(&on_type(&job.wanted, column.pool), self.rule)
+        };
         let columns: Vec<bool> = self.columns.iter().map(of_column).collect();
         let close = |column: &Column| {
             let wanted = on_type(&job.wanted, column.pool);

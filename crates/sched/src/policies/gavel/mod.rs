@@ -135,7 +135,10 @@ impl Gavel {
 
     /// Whether gangs that are close together are told from those that are spread.
     const fn is_by_place(&self) -> bool {
-        false
+        match self.goal {
+            Goal::Objective(given) => given.by_place,
+            Goal::Allox { .. } | Goal::Gandiva(_) => false,
+        }
     }
 
     /// How nodes are chosen for gangs on a column.

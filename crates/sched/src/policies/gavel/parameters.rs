@@ -112,6 +112,7 @@ pub(super) struct Parameters {
     pub(super) deadlines: bool,
     pub(super) within: Within,
     pub(super) packed: bool,
+    pub(super) by_place: bool,
     #[serde(flatten)]
     pub(super) rounds: Rounds,
 }
@@ -143,6 +144,7 @@ impl Default for Parameters {
             deadlines: true,
             within: Within::Fairness,
             packed: false,
+            by_place: false,
             rounds: Rounds::default(),
         }
     }
@@ -297,6 +299,10 @@ const WITHIN: Parameter = chosen(
 );
 const PACKED: Parameter =
     flagged("packed", "whether two jobs may share the same GPUs where that was measured to be worth it");
+const BY_PLACE: Parameter = flagged(
+    "by_place",
+    "whether gangs close together are told from gangs that are spread over nodes, each with its own speed and share",
+);
 const ALPHA: Parameter =
     numbered("alpha", "", (0.0, 1.0), "the share of the waiting jobs that is looked at, the oldest first");
 const PARTING: Parameter = chosen(
@@ -306,9 +312,9 @@ const PARTING: Parameter = chosen(
 );
 
 /// What the parameters of `gavel` mean and may be.
-pub(super) const GAVEL: [Parameter; 17] = {
+pub(super) const GAVEL: [Parameter; 18] = {
     let [a, b, c, d, e, f, g, h, i, j] = ROUNDS;
-    [OBJECTIVE, AWARE, MAKESPAN, COST, DEADLINES, WITHIN, PACKED, a, b, c, d, e, f, g, h, i, j]
+    [OBJECTIVE, AWARE, MAKESPAN, COST, DEADLINES, WITHIN, PACKED, BY_PLACE, a, b, c, d, e, f, g, h, i, j]
 };
 /// What the parameters of `allox` mean and may be.
 pub(super) const ALLOX: [Parameter; 11] = {

@@ -182,12 +182,13 @@ impl Gavel {
         iterations_left(view, at).or_else(limit).map(|left| left.max(1.0))
     }
 
-    /// Seconds until a job should be done, less a round, since time is given out in rounds; nothing if it cannot be done by then
-    /// anywhere, so that others need not suffer for it.
+    /// Seconds until a job should be done, less what rounds may cost it: shares are only had on average, and a job may be a few
+    /// rounds behind. Nothing if it cannot be done by then anywhere, so that others need not suffer for it.
     fn deadline_s(&self, view: &JobView, at: Time, fastest: f64) -> Option<f64> {
         let left_s = view.job.goals.deadline?.since(at).as_secs_f64();
         let least_s = self.steps_left(view, at, fastest)? / fastest;
-        (least_s <= left_s).then(|| (left_s - self.rounds.round_s).max(least_s))
+        let with_margin_s = MARGIN * left_s - MARGIN_ROUNDS * self.rounds.round_s;
+        (least_s <= left_s).then(|| with_margin_s.max(least_s))
     }
 
     /// The mean time that jobs which say so have left at their best speed.
@@ -402,6 +403,10 @@ impl Answer {
         }
     }
 }
+
+/// A job with a deadline shall be done in this part of the time that it has, less so many rounds.
+const MARGIN: f64 = 0.95;
+const MARGIN_ROUNDS: f64 = 3.0;
 
 /// Where between the middle of all shares that suffice and those that just do the solver of the public code stops, nearly.
 const MIDWAY: f64 = 0.5;

@@ -35,6 +35,8 @@ pub(super) enum Form {
     Raw,
     /// See [`Utility::Rho`].
     Rho,
+    /// See [`Utility::Fair`].
+    Fair,
 }
 
 /// How the makespan is made short.
@@ -124,7 +126,8 @@ impl Parameters {
             (Form::Inv, _) | (Form::Objective, Objective::Jct) => Utility::Inv,
             (Form::Norm, _) | (Form::Objective, Objective::Makespan) => Utility::Norm,
             (Form::Raw, _) => Utility::Raw,
-            (Form::Rho, _) | (Form::Objective, Objective::Ftf) => Utility::Rho,
+            (Form::Rho, _) => Utility::Rho,
+            (Form::Fair, _) | (Form::Objective, Objective::Ftf) => Utility::Fair,
         }
     }
 
@@ -190,7 +193,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     ROUND_S,
     chosen(
         "utility",
-        &["objective", "inv", "norm", "raw", "rho"],
-        "what a job is worth: as belongs to the objective, 1/JCT, shortest time/JCT, iterations/JCT, or isolated time/JCT",
+        &["objective", "inv", "norm", "raw", "rho", "fair"],
+        "what a job is worth: as belongs to the objective, 1/JCT, shortest time/JCT, iterations/JCT, isolated time/JCT, or 1/(isolated time JCT)",
     ),
 ];

@@ -17,11 +17,13 @@
 //!
 //! # Parameters
 //! See below. `objective` decides what a job is worth and in which order jobs are looked at: `jct` 1/JCT, and the most for each
-//! GPU first; `makespan` the part of its best speed, and the longest first; `ftf` how late it is beside an equal part of the
-//! cluster, and the most for each GPU first.
+//! GPU first; `makespan` the part of its best speed, and the longest first; `ftf` 1/JCT weighed by one
+//! over the time it would take on an equal part of the cluster, and the most for each GPU first.
 //!
 //! # Where we differ
-//! The utility of the effective throughput is in iterations, so that models with small ones rule; it is there as `raw`. Prices
+//! The utility of the effective throughput is in iterations, so that models with small ones rule; it is there as `raw`. One over Gavel's
+//! finish-time fairness, `rho`, does not bring that down: it gives up on who is late, and on 240 jobs lets short ones wait a hundred
+//! times as long as alone; so `ftf` weighs 1/JCT instead. Prices
 //! reach their most only at full use, and until then may keep jobs from GPUs that nobody else wants: hence the second walk. A
 //! job that has waited a day goes first, as jobs that are long would wait for ever. The competitive ratio of the paper is that
 //! of a scheduler which reserves whole schedules, and says nothing about this one. Higher classes are served before lower ones.
@@ -35,7 +37,6 @@ use crate::view::Snapshot;
 
 use super::parameters::{PARAMETERS, Parameters};
 use super::round::Round;
-use super::utility::Utility;
 
 struct Hadar {
     parameters: Parameters,
@@ -88,7 +89,7 @@ pub(in super::super) const HADAR: Entry = Entry {
     defaults: defaults::<Parameters>,
     build: |given| {
         let parameters: Parameters = parameters("hadar", PARAMETERS, given)?;
-        if parameters.admission && parameters.utility() == Utility::Rho {
+        if parameters.admission && parameters.utility().has_isolation() {
             let message = "`admission` and finish-time fairness both keep something in the notes of jobs; choose one, for \
                            example objective = \"jct\"";
             return Err(ParameterError::BadValue { policy: "hadar", message: message.to_owned() });

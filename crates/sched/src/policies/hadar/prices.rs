@@ -116,10 +116,10 @@ mod tests {
         fn prices_begin_at_the_least_end_at_the_most_and_start_the_dual_low(
             jobs in proptest::collection::vec(((1.0..1e6_f64, 1.0..20.0_f64), 1_u32..9, 0.0..1e6_f64, 1_u8..8), 1..20),
             gpus in proptest::array::uniform3(1_u32..200),
-            form in 0_usize..4,
+            form in 0_usize..5,
             eta in 1.0..9.0_f64,
         ) {
-            let utility = [Utility::Inv, Utility::Norm, Utility::Raw, Utility::Rho][form];
+            let utility = [Utility::Inv, Utility::Norm, Utility::Raw, Utility::Rho, Utility::Fair][form];
             let facts: Vec<Facts> = jobs.iter().map(|(seconds, ..)| facts(*seconds)).collect();
             let usable: Vec<[bool; 3]> =
                 jobs.iter().map(|(.., mask)| std::array::from_fn(|i| mask >> i & 1 == 1)).collect();

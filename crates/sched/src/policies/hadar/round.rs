@@ -21,7 +21,7 @@ use super::prices::{Horizon, Payer, bounds};
 use super::reserved::widened;
 use super::stock::{Spot, Stock};
 use super::targets::targets;
-use super::utility::{Facts, Utility};
+use super::utility::Facts;
 
 /// A share of time that is less is not worth a move.
 const LEAST_SHARE: f64 = 0.01;
@@ -91,9 +91,10 @@ impl<'a> Round<'a> {
         let claims: Vec<Claim> = seen.jobs().map(|view| Claim::of(view, &frame)).collect();
         let account =
             |(view, claim): (&JobView, &Claim)| (view.id(), Account::read(&view.note).carried_on(claim));
-        let accounts: Vec<(JobId, Account)> = match utility {
-            Utility::Rho => seen.jobs().zip(&claims).map(account).collect(),
-            Utility::Inv | Utility::Norm | Utility::Raw => Vec::new(),
+        let accounts: Vec<(JobId, Account)> = if utility.has_isolation() {
+            seen.jobs().zip(&claims).map(account).collect()
+        } else {
+            Vec::new()
         };
         let so_far_s = |i: usize| accounts.get(i).map_or(0.0, |(_, account)| account.so_far_s);
         let facts: Vec<Facts> = (0..).zip(&claims).map(|(i, claim)| claim.facts(so_far_s(i))).collect();

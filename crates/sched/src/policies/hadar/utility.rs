@@ -34,9 +34,17 @@ pub(super) enum Utility {
     Raw,
     /// `D / JCT`: one over Gavel's finish-time fairness. Who is late is worth less, so it prefers those who can still be in time.
     Rho,
+    /// `1 / (D JCT)`: like `inv`, and the more for a job the less it would take in isolation. That is what brings the mean of
+    /// finish-time fairness down, as a second of waiting is a larger part of a short time than of a long one.
+    Fair,
 }
 
 impl Utility {
+    /// Whether it depends on how a job would fare in isolation.
+    pub(super) const fn has_isolation(self) -> bool {
+        matches!(self, Self::Rho | Self::Fair)
+    }
+
     /// The worth of a job that ends so long after it arrived.
     pub(super) fn of(self, facts: &Facts, completion_s: f64) -> f64 {
         let gain = match self {
@@ -44,6 +52,7 @@ impl Utility {
             Self::Norm => facts.fastest_s.max(LEAST_S),
             Self::Raw => facts.iterations.max(f64::MIN_POSITIVE),
             Self::Rho => facts.isolated_s.max(LEAST_S),
+            Self::Fair => 1.0 / facts.isolated_s.max(LEAST_S),
         };
         gain / completion_s.max(LEAST_S)
     }
@@ -53,13 +62,14 @@ impl Utility {
 mod tests {
     use super::*;
 
-    pub(super) const ALL: [Utility; 4] = [Utility::Inv, Utility::Norm, Utility::Raw, Utility::Rho];
+    pub(super) const ALL: [Utility; 5] =
+        [Utility::Inv, Utility::Norm, Utility::Raw, Utility::Rho, Utility::Fair];
 
     #[test]
     fn each_form_is_as_written_and_falls_with_time() {
         let facts = Facts { iterations: 1000.0, fastest_s: 50.0, slowest_s: 400.0, isolated_s: 80.0 };
         let worth = |utility: Utility| utility.of(&facts, 100.0);
-        assert_eq!(ALL.map(worth), [0.01, 0.5, 10.0, 0.8]);
+        assert_eq!(ALL.map(worth), [0.01, 0.5, 10.0, 0.8, 0.01 / 80.0]);
         for utility in ALL {
             assert!(utility.of(&facts, 99.0) > worth(utility), "{utility:?}");
             let at_once = utility.of(&facts, 0.0);

@@ -137,17 +137,17 @@ impl<'a> Run<'a> {
             (0..p.blocks()).map(|block| p.range(block).map(|i| p.slopes[i] * at.x[i]).sum()).collect();
         let rises = (0..p.blocks()).filter(|block| p.rows[*block].by > 0.0);
         let rise = rises.map(|block| (levels[block] - p.rows[block].least) / p.rows[block].by);
-        at.rise = 0.5 * rise.fold(f64::INFINITY, f64::min).min(2.0).max(0.0);
+        at.rise = 0.5 * rise.fold(f64::INFINITY, f64::min).clamp(0.0, 2.0);
         let mut pull = 0.0;
-        for block in 0..p.blocks() {
+        for (block, level) in levels.into_iter().enumerate() {
             let row = p.rows[block];
             let range = p.range(block);
             at.time[block] = p.times[block] - at.x[range.clone()].iter().sum::<f64>();
-            let slack = levels[block] - row.least - row.by * at.rise;
+            let slack = level - row.least - row.by * at.rise;
             at.level[block] = match row {
                 _ if !row.is_there => 1.0,
-                _ if row.logarithm > 0.0 => levels[block],
-                _ => slack.max(0.1 * levels[block]).max(1e-3),
+                _ if row.logarithm > 0.0 => level,
+                _ => slack.max(0.1 * level).max(1e-3),
             };
             pull += row.by / at.level[block];
             let own = &p.touched[p.touched_of(block)];

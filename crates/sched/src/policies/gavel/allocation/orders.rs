@@ -79,10 +79,7 @@ pub fn fifo_blind(
     for (job, column) in running.iter().enumerate() {
         column.iter().for_each(|column| free.take(job, *column));
     }
-    for job in 0..problem.jobs.len() {
-        if placed[job].is_some() {
-            continue;
-        }
+    for (job, place) in placed.iter_mut().enumerate().filter(|(_, place)| place.is_none()) {
         let fitting: Vec<usize> =
             (0..problem.columns.len()).filter(|column| free.fits(job, *column)).collect();
         if fitting.is_empty() {
@@ -90,7 +87,7 @@ pub fn fifo_blind(
         }
         let column = fitting[draw(fitting.len())];
         free.take(job, column);
-        placed[job] = Some(column);
+        *place = Some(column);
     }
     whole(problem, &placed)
 }
