@@ -51,8 +51,17 @@ fn a_table_of_throughputs_decides_how_fast_a_trace_goes() {
     std::fs::write(place.path().join("jobs.trace"), trace).unwrap();
     let makespan_s = |cluster: &str| {
         let arguments = [
-            "run", "--trace", "jobs.trace", "--cluster", cluster, "--throughputs", "partial.csv", "--policy", "fifo",
-            "--output", "json",
+            "run",
+            "--trace",
+            "jobs.trace",
+            "--cluster",
+            cluster,
+            "--throughputs",
+            "partial.csv",
+            "--policy",
+            "fifo",
+            "--output",
+            "json",
         ];
         let (json, _) = ends_with(place.path(), 0, &arguments, b"");
         let summary: serde_json::Value = serde_json::from_str(&json).unwrap();
@@ -69,7 +78,12 @@ fn a_table_of_throughputs_decides_how_fast_a_trace_goes() {
 fn presets_have_options() {
     let place = place();
     let run = |preset: &str, code| {
-        ends_with(place.path(), code, &["run", "--generate", preset, "--policy", "gavel", "--output", "json"], b"")
+        ends_with(
+            place.path(),
+            code,
+            &["run", "--generate", preset, "--policy", "gavel", "--output", "json"],
+            b"",
+        )
     };
     let summary = |preset: &str| -> serde_json::Value { serde_json::from_str(&run(preset, 0).0).unwrap() };
     let plain = summary("gavel-a");
