@@ -72,6 +72,7 @@ fn fill<'a>(
         space,
         entities,
         levels: vec![0.0; problem.jobs.len()],
+        rates: vec![f64::INFINITY; problem.jobs.len()],
         is_stuck: equal.iter().map(|rate| *rate <= 0.0).collect(),
         equal,
     };
@@ -92,7 +93,9 @@ fn fill<'a>(
         for (job, weight) in weights.iter().enumerate() {
             water.levels[job] += risen * weight / f64::from(problem.jobs[job].gang);
         }
-        let is_over = !water.stop(&solved, &weights)?;
+        water.rates = solved.rates();
+        // Where a job cannot be tried, what is reached stays, too.
+        let is_over = !water.stop(&solved, &weights).unwrap_or(false);
         filled = Some((solved, filled.map_or(risen, |(_, first)| first)));
         if is_over {
             break;
@@ -107,6 +110,8 @@ struct Water<'a> {
     entities: &'a [Entity],
     equal: Vec<f64>,
     levels: Vec<f64>,
+    /// What jobs have by the last answer.
+    rates: Vec<f64>,
     is_stuck: Vec<bool>,
 }
 
@@ -130,9 +135,9 @@ impl<'a> Water<'a> {
         weights
     }
 
-    /// The rate that a job has reached, and must keep.
+    /// The rate that a job has reached, and must keep. No more than it has by the last answer, so that all can keep theirs.
     fn floor(&self, job: usize) -> f64 {
-        self.levels[job] * self.equal[job] * (1.0 - ROOM)
+        (self.levels[job] * self.equal[job]).min(self.rates[job]) * (1.0 - ROOM)
     }
 
     fn solve(&self, weights: &[f64]) -> Result<Solved<'a>, Unsolved> {
