@@ -8,6 +8,7 @@ mod presets;
 mod profiled;
 mod rhythm;
 mod servers;
+mod shares;
 
 use std::sync::Arc;
 
@@ -32,6 +33,7 @@ use crate::trace::{Declaring, SPREAD_LIMIT, declare};
 use crate::truth::{Ending, Truth};
 use crate::workload::{Done, ImportReport, Workload};
 use presets::SizeClass;
+use shares::Shares;
 
 const DAY_S: f64 = 86_400.0;
 const JOB_LIMIT: u32 = 10_000_000;
@@ -310,27 +312,6 @@ fn quantile(known: &[(f64, f64)], p: f64) -> f64 {
     let upper = known.partition_point(|(share, _)| *share <= p).clamp(1, known.len() - 1);
     let ((p0, low), (p1, high)) = (known[upper - 1], known[upper]);
     low * (high / low).powf((p - p0) / (p1 - p0))
-}
-
-/// Picks with given shares.
-struct Shares {
-    sums: Vec<f64>,
-}
-
-impl Shares {
-    fn new(shares: impl Iterator<Item = f64>) -> Self {
-        let sums = shares.scan(0.0, |sum, share| {
-            *sum += share;
-            Some(*sum)
-        });
-        Self { sums: sums.collect() }
-    }
-
-    fn pick(&self, random: &mut Pcg64) -> usize {
-        let last = self.sums.len() - 1;
-        let drawn = random.random::<f64>() * self.sums[last];
-        self.sums.partition_point(|sum| *sum <= drawn).min(last)
-    }
 }
 
 fn assemble(
