@@ -2,7 +2,7 @@
 
 mod program;
 
-use program::ends_with;
+use program::{ends_with, scratch};
 
 /// Five kinds of jobs on three types. Of `rnn (batch size 8)` two figures are missing, of `new` all, and `cnn (batch size 64)`
 /// does not fit on `small`.
@@ -11,9 +11,7 @@ const PARTIAL: &str = "model,gpus,beside,large,middle,small\n\
     rnn (batch size 4),1,,30,18,9\nrnn (batch size 8),1,,20,,\nnew,1,,,,\n";
 
 fn place() -> tempfile::TempDir {
-    let place = tempfile::tempdir().unwrap();
-    std::fs::write(place.path().join("partial.csv"), PARTIAL).unwrap();
-    place
+    scratch(&[("partial.csv", PARTIAL)])
 }
 
 #[test]

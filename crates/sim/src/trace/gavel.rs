@@ -128,8 +128,11 @@ pub(super) struct Catalogue {
     /// Models are known by number: that of their row.
     models: bool,
     /// What the table says of gangs of each row, for these types.
-    rates: RefCell<BTreeMap<(u32, u32), Option<Arc<Rates>>>>,
+    rates: RefCell<RatesByGang>,
 }
+
+/// By row and gang; nothing where nothing is known.
+type RatesByGang = BTreeMap<(u32, u32), Option<Arc<Rates>>>;
 
 impl Catalogue {
     /// The table that was given, or Gavel's own; the report says which.

@@ -140,6 +140,9 @@ fn orderings(seen: &[(&Golden, usize, Seen)]) -> Result<Vec<Row>, Failure> {
     Ok(rows)
 }
 
+/// A policy on a set: its name, our mean JCT and makespan, and those of the public simulator, in hours.
+type Group = (String, Option<f64>, f64, Option<[f64; 2]>);
+
 /// What is drawn of the sets.
 fn draw(seen: &[(&Golden, usize, Seen)], found: &mut Findings) -> Result<(), Failure> {
     let last = seen.iter().map(|(_, set, _)| *set).max().unwrap_or(0);
@@ -149,16 +152,15 @@ fn draw(seen: &[(&Golden, usize, Seen)], found: &mut Findings) -> Result<(), Fai
         let known = golden.sets[last].map(|[jct_h, makespan_h, _]| [jct_h, makespan_h]);
         (golden.label.to_owned(), seen.jct_h, seen.makespan_h, known)
     };
-    let groups: Vec<_> = here.iter().map(group).collect();
-    let bars =
-        |title: &str, pick: fn(&(String, Option<f64>, f64, Option<[f64; 2]>)) -> [Option<f64>; 2]| Bars {
-            title: format!("{name}: {title}"),
-            reading: "Ours beside the public simulator's, in hours.".to_owned(),
-            alternative: "The numbers are in the table below the chart.".to_owned(),
-            y: (Scale::Number, "hours"),
-            series: vec!["ours".to_owned(), "public simulator".to_owned()],
-            groups: groups.iter().map(|group| (group.0.clone(), pick(group).to_vec())).collect(),
-        };
+    let groups: Vec<Group> = here.iter().map(group).collect();
+    let bars = |title: &str, pick: fn(&Group) -> [Option<f64>; 2]| Bars {
+        title: format!("{name}: {title}"),
+        reading: "Ours beside the public simulator's, in hours.".to_owned(),
+        alternative: "The numbers are in the table below the chart.".to_owned(),
+        y: (Scale::Number, "hours"),
+        series: vec!["ours".to_owned(), "public simulator".to_owned()],
+        groups: groups.iter().map(|group| (group.0.clone(), pick(group).to_vec())).collect(),
+    };
     found.bars.push(bars("mean time from arrival to end", |group| [group.1, group.3.map(|known| known[0])]));
     found.bars.push(bars("makespan", |group| [Some(group.2), group.3.map(|known| known[1])]));
     let case = Case::of(name, Seed(0));

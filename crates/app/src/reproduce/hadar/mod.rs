@@ -103,6 +103,18 @@ fn of(seen: &[Seen], who: Who) -> &Seen {
     &seen[who as usize]
 }
 
+/// Whether the published factor can be had on these jobs, in words.
+fn what_is_possible(possible: Option<f64>, bound_h: Option<f64>) -> String {
+    match possible {
+        Some(most) if most < 1.2 => format!(
+            "published are 1.20 times; no schedule can be more than {most:.3} times as good on these jobs (bound {:.2} h)",
+            bound_h.unwrap_or(f64::NAN)
+        ),
+        Some(most) => format!("published are 1.20 times; up to {most:.3} times are possible on these jobs"),
+        None => "the bound could not be worked out".to_owned(),
+    }
+}
+
 /// H-5 to H-9.
 fn checks(seen: &[Seen], bound_h: Option<f64>) -> Vec<Row> {
     let jct = |who| of(seen, who).jct_h;
@@ -120,14 +132,7 @@ fn checks(seen: &[Seen], bound_h: Option<f64>) -> Vec<Row> {
     };
     let ttd = |who| Some(of(seen, who).makespan_h);
     let possible = over(ttd(Who::GavelLas), bound_h);
-    let told = match possible {
-        Some(most) if most < 1.2 => format!(
-            "published are 1.20 times; no schedule can be more than {most:.3} times as good on these jobs (bound {:.2} h)",
-            bound_h.unwrap_or(f64::NAN)
-        ),
-        Some(most) => format!("published are 1.20 times; up to {most:.3} times are possible on these jobs"),
-        None => "the bound could not be worked out".to_owned(),
-    };
+    let told = what_is_possible(possible, bound_h);
     let mean =
         |values: &[f64]| (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
     let rho = |who| mean(&of(seen, who).times_as_long(of(seen, Who::Isolated)));
