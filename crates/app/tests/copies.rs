@@ -263,32 +263,30 @@ fn logistic(table: &Table, state: &Checkpoint) -> (f64, f64) {
     (loss / count, margins.iter().filter(|margin| **margin > 0.0).count() as f64 / count)
 }
 
-/// The mean cross-entropy of a table, and the part of the rows to whose class the net gives more than a half.
+/// The mean cross-entropy of a table, and the part of the rows that is classified rightly.
 fn net(table: &Table, state: &Checkpoint) -> (f64, f64) {
-    let alone = |row: usize| Table {
-        columns: table.columns,
-        values: table.row(row).to_vec(),
-        targets: vec![table.targets[row]],
+    let classes = table.classes(1000).expect("there are classes");
+    let most = |values: &[f64]| (0..values.len()).max_by(|a, b| values[*a].total_cmp(&values[*b]));
+    let is_right = |row: &usize| {
+        let found = most(&outputs(state, table.row(*row))).expect("there are classes");
+        classes[found] == table.targets[*row]
     };
-    // Classes are numbered by all rows.
-    let sure = (0..table.rows()).filter(|row| class_loss(table, &alone(*row), state) < 2_f64.ln()).count();
-    (loss(table, state), sure as f64 / table.rows() as f64)
+    let right = (0..table.rows()).filter(is_right).count();
+    (loss(table, state), right as f64 / table.rows() as f64)
 }
 
-/// The loss of one row, of the classes of a whole table.
-fn class_loss(table: &Table, row: &Table, state: &Checkpoint) -> f64 {
-    let classes = table.classes(1000).expect("there are classes");
-    let of = |name: &str| state.state.get(name).expect("it is there").values.clone();
-    let layer = |name: &str, input: &[f64]| -> Vec<f64> {
-        let (weights, intercepts) = (of(&format!("{name}.weight")), of(&format!("{name}.intercept")));
+/// What a net with one hidden layer makes of a row.
+fn outputs(state: &Checkpoint, row: &[f64]) -> Vec<f64> {
+    let of = |name: String| state.state.get(&name).expect("it is there").values.clone();
+    let layer = |number: u32, input: &[f64]| -> Vec<f64> {
+        let (weights, intercepts) =
+            (of(format!("layer{number}.weight")), of(format!("layer{number}.intercept")));
         let rows = weights.chunks_exact(input.len()).zip(&intercepts);
         rows.map(|(row, intercept)| row.iter().zip(input).map(|(a, b)| a * b).sum::<f64>() + intercept)
             .collect()
     };
-    let hidden: Vec<f64> = layer("layer1", row.row(0)).into_iter().map(f64::tanh).collect();
-    let outputs = layer("layer2", &hidden);
-    let class = classes.iter().position(|class| *class == row.targets[0]).expect("a class");
-    outputs.iter().map(|output| (output - outputs[class]).exp()).sum::<f64>().ln()
+    let hidden: Vec<f64> = layer(1, row).into_iter().map(f64::tanh).collect();
+    layer(2, &hidden)
 }
 
 /// How good the parameters are by rows that nobody learned from.
@@ -344,7 +342,7 @@ fn five_copies_learn_as_much_as_one(words: &[&str], generated: (&str, &[&str]), 
 
 #[test]
 fn five_copies_of_a_logistic_regression_learn_as_much_as_one() {
-    let words = ["logistic", "--set", "method=stochastic,step=0.05,batch=64"];
+    let words = ["logistic", "--set", "method=stochastic,step=0.5,batch=32"];
     five_copies_learn_as_much_as_one(&words, ("classification", &["rows=4000"]), logistic);
 }
 
@@ -378,7 +376,7 @@ impl Policy for Spied {
 
 #[test]
 fn hadare_forks_a_real_training_onto_unequal_nodes_and_goes_on_when_one_is_lost() {
-    const ALL: u32 = 4000;
+    const ALL: u32 = 2500;
     let folder = tempfile::tempdir().expect("a folder");
     let exe = Path::new(env!("CARGO_BIN_EXE_trainyard"));
     let mut cluster = Cluster::uniform(1, 1, "whole");
@@ -422,12 +420,15 @@ fn hadare_forks_a_real_training_onto_unequal_nodes_and_goes_on_when_one_is_lost(
             .unwrap_or_default()
     };
     let given = || quotas.lock().expect("nobody panics with it").clone();
+    // Nothing is known of its speed at first, so it begins as one; then it is forked, which is another start.
+    let merges = |attempt| ledger(attempt)["number"].as_u64().unwrap_or(0);
     until("a quota and a merge", &|card| {
-        card.ended.is_some() || (given().len() >= 2 && ledger(1)["number"].as_u64().unwrap_or(0) >= 3)
+        card.ended.is_some() || (given().len() >= 2 && merges(card.attempt) >= 3)
     });
-    assert!(card().ended.is_none(), "it is over before anything was seen; make it longer");
+    let forked = card();
+    assert!(forked.ended.is_none(), "it is over before anything was seen; make it longer");
     handle.set_node(NodeId(2), NodeState::Down).expect("it is there");
-    until("another start", &|card| card.attempt >= 2);
+    until("another start", &|card| card.attempt > forked.attempt);
     handle.set_node(NodeId(2), NodeState::Up).expect("it is there");
     until("the end", &|card| card.ended.is_some());
     let card = card();
@@ -436,15 +437,12 @@ fn hadare_forks_a_real_training_onto_unequal_nodes_and_goes_on_when_one_is_lost(
     assert_eq!(card.failures, 1, "one node was lost, and nothing else");
     let state = Checkpoint::read(&folder.path().join("jobs/0/checkpoints/state.safetensors"));
     assert_eq!(state.expect("a whole file").iteration(), u64::from(ALL));
-    // What each copy did in the first attempt is written down, and all of them did something.
-    let copies: Vec<f64> = ledger(1)["copies"]
-        .as_array()
-        .expect("a list")
-        .iter()
-        .filter_map(serde_json::Value::as_f64)
-        .collect();
-    println!("the copies of the first attempt did {copies:?}; {} quotas were given", given().len());
+    // What each copy did is written down, and all of them did something.
+    let told = ledger(forked.attempt);
+    let copies: Vec<f64> =
+        told["copies"].as_array().expect("a list").iter().filter_map(serde_json::Value::as_f64).collect();
+    println!("until a node was lost the copies did {copies:?}; {} quotas were given", given().len());
     assert!(copies.len() == 3 && copies.iter().all(|done| *done > 0.0), "{copies:?}");
-    assert_eq!(copies.iter().sum::<f64>(), ledger(1)["iterations"].as_f64().expect("a number"));
+    assert!(copies.iter().sum::<f64>() <= told["iterations"].as_f64().expect("a number"));
     assert!(given().iter().all(|quotas| quotas.sum() <= u64::from(ALL)), "{:?}", given());
 }

@@ -1,6 +1,7 @@
 //! HadarE on mixes of one to twelve jobs, and what is claimed of it: `hadar_gavel.md`, checks E-1 to E-7.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use trainyard_sched::control::{Action, Batch, Event, Log, Step};
 use trainyard_sched::metrics::Usage;
@@ -11,6 +12,7 @@ use trainyard_sim::backend::Options;
 use trainyard_sim::generate::{Parameters, generate};
 use trainyard_sim::physics::Physics;
 use trainyard_sim::simulate::{Setup, simulate};
+use trainyard_sim::truth::Truth;
 use trainyard_sim::workload::Workload;
 
 const MIXES: [&str; 7] = ["m-1", "m-3", "m-4", "m-5", "m-8", "m-10", "m-12"];
@@ -360,6 +362,24 @@ fn a_lost_copy_takes_only_what_it_did_since_all_were_brought_together() {
     println!("{kept} steps are kept, {gained} of them since the merge; {} are lost", speeds[4] * 275.0);
     assert!((kept - before - gained).abs() < 1.0, "{kept} after {before}");
     assert!(run.ttd_h < 1.15 * self::run(&workload, "").ttd_h);
+}
+
+/// The job of `scenarios/hadare-alone.md`: a thousand iterations of a second, two nodes, slots of 100 s.
+#[test]
+fn what_nodes_do_is_counted_as_by_hand() {
+    let mut workload = mix("m-1", 2);
+    let (job, truth) = &mut workload.jobs[0];
+    *truth = Truth::lasting(Span::from_secs(1000), 1);
+    truth.move_cost.load = Span::from_secs(20);
+    truth.move_cost.merge = Span::from_secs(10);
+    let job = Arc::make_mut(job);
+    (job.declared, job.move_cost) = (Workload::honest(truth), truth.move_cost);
+    let run = run_on(&Cluster::uniform(2, 1, "v100"), &workload, "hadare", "round_s = 100");
+    // Each node trains for 80 s, four times 90 s and 60 s, rests for 20 s, and is brought together five times for 10 s.
+    let (trained, with_pauses) = (500.0 / 570.0, 550.0 / 570.0);
+    assert!((run.ttd_h - 570.0 / 3600.0).abs() < 1e-9, "{}", run.ttd_h);
+    assert!((run.cru.0 - trained).abs() < 1e-5 && (run.cru.1 - with_pauses).abs() < 1e-5, "{:?}", run.cru);
+    assert_eq!((run.merges, run.mismatches), (5, 0));
 }
 
 #[test]

@@ -30,7 +30,7 @@
 //! A node with room for several copies takes those of several jobs. A copy is the smallest gang of its job, all of it on one node; jobs
 //! that fit no node, or are graphs of tasks, are placed as they are, before the others; whoever gets no node of its own is
 //! placed on several last, if it fits there. Of classes the higher goes first on each
-//! level. Equal nodes are not exchanged.
+//! level. Equal nodes are not exchanged. Nodes without GPUs count as equally fast, whatever they are.
 
 use serde::{Deserialize, Serialize};
 
@@ -326,12 +326,15 @@ impl Policy for HadarE {
     }
 
     fn needs(&self) -> Abilities {
-        if self.given.copies > 1 { Abilities::COPIES } else { Abilities::NONE }
+        // Copies of one job are on GPUs of several types.
+        let several = Abilities::COPIES | Abilities::MIXED_GPU_TYPES;
+        if self.given.copies > 1 { several } else { Abilities::NONE }
     }
 
     fn decide(&mut self, seen: &Snapshot) -> Decision {
         let (slot, merges) = self.fill(seen);
-        let note = slot.is_new.then(|| Note(smallvec::smallvec![seen.at.0 as i64]));
+        // When the slot began matters only to who looks inside of it.
+        let note = (slot.is_new && self.given.backfill).then(|| Note(smallvec::smallvec![seen.at.0 as i64]));
         let mut decision = slot.slate.finish(&mut self.memory);
         decision.merges = merges;
         decision.note = note.filter(|note| *note != seen.note);
