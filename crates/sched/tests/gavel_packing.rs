@@ -200,7 +200,7 @@ fn over_all_pairs(drawn: &Drawn, by: Option<&dyn Fn(usize) -> f64>) -> f64 {
     let jobs = problem.jobs.len();
     let (mut time, mut rate) = (vec![Vec::new(); jobs], vec![Vec::new(); jobs]);
     let mut used = vec![Vec::new(); problem.pools.len()];
-    for column in 0..problem.columns.len() {
+    for (column, used) in used.iter_mut().enumerate() {
         let price = problem.pools[column].price_per_h;
         for a in 0..jobs {
             for b in a..jobs {
@@ -215,7 +215,7 @@ fn over_all_pairs(drawn: &Drawn, by: Option<&dyn Fn(usize) -> f64>) -> f64 {
                 }
                 let gain = if by.is_some() { 0.0 } else { (rates.0 + rates.1) / price };
                 let variable = program.variable(gain);
-                used[column].push((variable, f64::from(problem.jobs[a].gang)));
+                used.push((variable, f64::from(problem.jobs[a].gang)));
                 time[a].push((variable, 1.0));
                 rate[a].push((variable, rates.0));
                 if a != b {

@@ -120,14 +120,15 @@ impl LinearProgram {
 mod tests {
     use super::*;
 
-    /// Maximise 3x + 2y with x + y <= 4, x + 3y <= 6, x <= 3: the best is x = 3, y = 1, worth 11.
+    /// Maximise 3x + 2y with x + y <= 4, x + 3y <= 6, x <= 3, x + y <= 10: the best is x = 3, y = 1, worth 11.
     fn example() -> (LinearProgram, Optimum) {
         let mut program = LinearProgram::default();
         let (x, y) = (program.variable(3.0), program.variable(2.0));
         program.row(vec![(x, 1.0), (y, 1.0)], Sense::AtMost, 4.0);
         program.row(vec![(x, 1.0), (y, 3.0)], Sense::AtMost, 6.0);
         program.row(vec![(x, 1.0)], Sense::AtMost, 3.0);
-        (program, Optimum { x: vec![3.0, 1.0], duals: vec![2.0, 0.0, 1.0], objective: 11.0 })
+        program.row(vec![(x, 1.0), (y, 1.0)], Sense::AtMost, 10.0);
+        (program, Optimum { x: vec![3.0, 1.0], duals: vec![2.0, 0.0, 1.0, 0.0], objective: 11.0 })
     }
 
     #[test]
@@ -135,12 +136,15 @@ mod tests {
         let (program, right) = example();
         assert_eq!(program.check(&right), Ok(()));
         let wrong = [
-            Optimum { x: vec![4.0, 0.0], objective: 12.0, ..right.clone() },
+            // Not the best, or not what it says.
             Optimum { x: vec![3.0, 0.0], objective: 9.0, ..right.clone() },
             Optimum { objective: 11.1, ..right.clone() },
-            Optimum { duals: vec![3.0, 0.0, 0.0], ..right.clone() },
-            Optimum { duals: vec![2.0, -0.1, 1.3], ..right.clone() },
-            Optimum { x: vec![4.5, -0.75], objective: 12.0, ..right.clone() },
+            // Each breaks one thing alone: a row, duals that prove less, duals that leave something to gain, and the sign of a
+            // dual.
+            Optimum { x: vec![11.0 / 3.0, 0.0], ..right.clone() },
+            Optimum { x: vec![3.0, 1.0 - 1e-3], objective: 11.0 - 2e-3, ..right.clone() },
+            Optimum { duals: vec![2.75, 0.0, 0.0, 0.0], ..right.clone() },
+            Optimum { x: vec![3.0, 0.0], duals: vec![7.0 / 3.0, 0.0, 1.0, -1.0 / 3.0], objective: 9.0 },
         ];
         for wrong in wrong {
             assert!(program.check(&wrong).is_err(), "{wrong:?}");

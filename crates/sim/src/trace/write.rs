@@ -123,6 +123,9 @@ fn workers_and_length(shape: &DataParallel, truth: &Truth) -> Result<(u32, Span)
             let per_s = function.iterations_per_s(workers, 0);
             Ok((workers, Span::from_secs_f64(truth.iterations / per_s)))
         }
+        Speed::Table { .. } => {
+            Err("its speed on each GPU type is of a table of throughputs, for which there are no columns")
+        }
         _ => Err("its speed is neither in proportion to its workers nor that with a fixed part added"),
     }
 }
@@ -244,5 +247,6 @@ mod tests {
         let workload = read_from("a.trace", text.as_bytes(), &Options::default()).unwrap();
         let error = write_csv(&workload, Vec::new()).unwrap_err();
         assert!(matches!(error, WriteError::NotExpressible { .. }), "{error}");
+        assert!(error.to_string().contains("table of throughputs"), "{error}");
     }
 }

@@ -11,7 +11,9 @@ pub(super) const SETS: [&str; 3] = ["gavel-a", "gavel-b", "gavel-c"];
 pub(super) struct Golden {
     pub(super) check: &'static str,
     pub(super) label: &'static str,
-    /// Our parameters, besides those of compatibility.
+    /// Our policy.
+    pub(super) policy: &'static str,
+    /// Its parameters, besides those of compatibility.
     pub(super) parameters: &'static str,
     pub(super) sets: [Option<[f64; 3]>; 3],
     /// How far mean JCTs and makespans may be from it, on each set.
@@ -29,6 +31,7 @@ pub(super) const GOLDEN: &[Golden] = &[
     Golden {
         check: "G-4",
         label: "FIFO, aware",
+        policy: "gavel",
         parameters: "objective = 'fifo'",
         sets: [
             Some([23.1443, 123.8538, 0.35986]),
@@ -40,6 +43,7 @@ pub(super) const GOLDEN: &[Golden] = &[
     Golden {
         check: "G-4",
         label: "isolated",
+        policy: "gavel",
         parameters: "objective = 'isolated'",
         sets: [
             Some([26.6758, 212.4619, 0.27316]),
@@ -52,6 +56,7 @@ pub(super) const GOLDEN: &[Golden] = &[
     Golden {
         check: "G-5",
         label: "LAS, agnostic",
+        policy: "gavel",
         parameters: "aware = false",
         sets: [
             Some([26.6466, 212.3047, 0.27322]),
@@ -63,6 +68,7 @@ pub(super) const GOLDEN: &[Golden] = &[
     Golden {
         check: "G-5",
         label: "LAS, aware",
+        policy: "gavel",
         parameters: "",
         sets: [
             Some([20.5353, 133.3027, 0.33213]),
@@ -74,6 +80,7 @@ pub(super) const GOLDEN: &[Golden] = &[
     Golden {
         check: "G-5",
         label: "FTF, agnostic",
+        policy: "gavel",
         parameters: "objective = 'finish_time_fairness'\naware = false",
         sets: [Some([26.4343, 213.3502, 0.27208]), Some([37.5088, 289.1209, 0.27594]), None],
         within: all(0.05),
@@ -81,6 +88,7 @@ pub(super) const GOLDEN: &[Golden] = &[
     Golden {
         check: "G-5",
         label: "FTF, aware",
+        policy: "gavel",
         parameters: "objective = 'finish_time_fairness'",
         sets: [
             Some([20.5808, 133.2024, 0.33185]),
@@ -92,6 +100,7 @@ pub(super) const GOLDEN: &[Golden] = &[
     Golden {
         check: "G-5",
         label: "makespan, agnostic",
+        policy: "gavel",
         parameters: "objective = 'makespan'\naware = false",
         sets: [Some([27.4100, 208.3306, 0.27803]), Some([39.1129, 287.7673, 0.28441]), None],
         within: [[0.15, 0.06]; 3],
@@ -99,6 +108,7 @@ pub(super) const GOLDEN: &[Golden] = &[
     Golden {
         check: "G-5",
         label: "makespan, aware",
+        policy: "gavel",
         parameters: "objective = 'makespan'",
         sets: [
             Some([25.6339, 123.8572, 0.41083]),
@@ -110,6 +120,7 @@ pub(super) const GOLDEN: &[Golden] = &[
     Golden {
         check: "G-5",
         label: "throughput",
+        policy: "gavel",
         parameters: "objective = 'throughput'",
         sets: [
             Some([20.9313, 134.5632, 0.33010]),
@@ -117,6 +128,47 @@ pub(super) const GOLDEN: &[Golden] = &[
             Some([24.3964, 193.5006, 0.29102]),
         ],
         within: all(0.10),
+    },
+    Golden {
+        check: "G-5",
+        label: "LAS, aware, water-filling",
+        policy: "gavel",
+        parameters: "objective = 'water_filling'",
+        sets: [Some([20.5182, 133.3435, 0.33170]), Some([26.7320, 169.9091, 0.40749]), None],
+        within: PROGRAM,
+    },
+    Golden {
+        check: "G-5",
+        label: "AlloX",
+        policy: "allox",
+        parameters: "",
+        sets: [Some([20.2126, 136.0376, 0.33559]), None, None],
+        within: all(0.02),
+    },
+    Golden {
+        check: "G-5",
+        label: "Gandiva",
+        policy: "gandiva",
+        // The public code adds up over types where it should take the mean.
+        parameters: "parting = 'sum'",
+        sets: [Some([21.8601, 137.0836, 0.32003]), Some([30.2004, 173.2195, 0.40254]), None],
+        within: all(0.15),
+    },
+    Golden {
+        check: "G-5",
+        label: "FIFO, packed",
+        policy: "gavel",
+        parameters: "objective = 'fifo'\npacked = true",
+        sets: [Some([21.6844, 124.4508, 0.34173]), Some([31.9790, 182.7329, 0.35969]), None],
+        within: all(0.02),
+    },
+    Golden {
+        check: "G-5",
+        label: "LAS, packed",
+        policy: "gavel",
+        parameters: "packed = true",
+        sets: [Some([19.0675, 131.8951, 0.29776]), None, None],
+        within: all(0.15),
     },
 ];
 

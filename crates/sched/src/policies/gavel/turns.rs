@@ -77,7 +77,7 @@ fn received(rounds: Rounds) -> [[f64; 3]; 3] {
             let node = view.target.placements().first().map(|p| p.node);
             if let Some(GpuTypeId(gpu_type)) = node.and_then(|node| seen.cluster.node(node).gpu_type) {
                 had[id as usize][usize::from(gpu_type)] += 1.0 / ROUNDS as f64;
-                view.served.executed = view.served.executed + length;
+                view.served.executed += length;
             }
             view.served.changed = seen.at;
         }
