@@ -70,8 +70,8 @@ pub struct Held {
 pub enum Pending {
     /// To stop.
     Stop,
-    /// To hold something else.
-    Resize(Allocation),
+    /// To hold something else, and how far each of its copies may go then.
+    Resize(Allocation, Quotas),
 }
 
 /// Where an executor reports to. Reports after the daemon has left are dropped.

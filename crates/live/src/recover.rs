@@ -119,7 +119,7 @@ impl Desk {
                 quotas: core.state().quotas_of(view.id()),
                 pending: match core.state().moves_to(view.id()) {
                     _ if view.phase == Phase::Stopping => Some(Pending::Stop),
-                    Some(to) => Some(Pending::Resize(to.clone())),
+                    Some(to) => Some(Pending::Resize(to.clone(), core.state().quotas_after_move(view.id()))),
                     None => None,
                 },
             })

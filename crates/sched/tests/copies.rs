@@ -254,3 +254,75 @@ fn what_copies_report_is_kept_by_copy_and_by_type_whatever_comes_twice_or_late()
     ours.tell(vec![Event::Lost { job: FIRST, attempt: Attempt(1), iterations: 50.0, node: None }]);
     assert!(view(&ours).done.copies.is_empty() && !view(&ours).measured.is_empty());
 }
+
+#[test]
+fn other_quotas_make_another_merge_of_one_that_is_open() {
+    let two = copies(&[(0, 0), (1, 2)]);
+    let (first, second) = (quotas(&[(0, 30), (1, 10)]), quotas(&[(0, 20), (1, 5)]));
+    let decisions = vec![
+        decision(&[(FIRST, two)], &[(FIRST, first.clone())]),
+        decision(&[], &[(FIRST, first.clone())]),
+        decision(&[], &[(FIRST, second.clone())]),
+        decision(&[], &[(FIRST, second.clone())]),
+    ];
+    let mut ours = Loop::new(decisions, Abilities::ALL);
+    ours.arrive();
+    ours.started(FIRST);
+    let merge = |number, quotas: &Quotas| {
+        [Action::Merge { job: FIRST, attempt: Attempt(1), number, quotas: quotas.clone() }]
+    };
+    assert_eq!(ours.arrive(), merge(1, &first));
+    // Whoever was told of the first may have made it by now, with other quotas.
+    assert_eq!(ours.arrive(), merge(2, &second));
+    assert_eq!(ours.arrive(), merge(2, &second), "the same once more is no other one");
+    assert_eq!(ours.tell(vec![merged(FIRST, 1)]), merge(2, &second));
+    assert_eq!(ours.tell(vec![merged(FIRST, 2)]), []);
+    assert_eq!(ours.core.state().quotas_of(FIRST), second);
+}
+
+#[test]
+fn a_true_report_counts_though_more_was_reckoned_when_a_merge_was_ordered() {
+    let two = copies(&[(0, 0), (1, 2)]);
+    let decisions = vec![decision(&[(FIRST, two)], &[]), decision(&[], &[(FIRST, Quotas::NONE)])];
+    let mut ours = Loop::new(decisions, Abilities::ALL);
+    ours.arrive();
+    ours.started(FIRST);
+    ours.tell(vec![progress(FIRST, 40.0, &[(0, 30.0, 8.0), (1, 10.0, 2.0)])]);
+    // Ten seconds later it would be at 140 by its speed; it had done its quota by 60.
+    let merge = ours.arrive();
+    assert!(matches!(merge[..], [Action::Merge { .. }]), "{merge:?}");
+    ours.tell(vec![progress(FIRST, 60.0, &[(0, 45.0, 8.0), (1, 15.0, 2.0)]), merged(FIRST, 1)]);
+    let done = &ours.core.state().job(FIRST).expect("it is there").done;
+    assert_eq!((done.iterations, &done.copies[..]), (60.0, &[(CopyId(0), 45.0), (CopyId(1), 15.0)][..]));
+}
+
+#[test]
+fn a_number_that_is_given_again_is_another_copy() {
+    let (two, one, other) = (copies(&[(0, 0), (1, 2)]), copies(&[(0, 0)]), copies(&[(0, 0), (1, 1)]));
+    let decisions = vec![
+        decision(&[(FIRST, two)], &[]),
+        decision(&[(FIRST, one.clone())], &[]),
+        decision(&[(FIRST, other.clone())], &[]),
+    ];
+    let mut ours = Loop::new(decisions, Abilities::ALL);
+    ours.arrive();
+    ours.started(FIRST);
+    ours.tell(vec![progress(FIRST, 40.0, &[(0, 30.0, 8.0), (1, 10.0, 2.0)])]);
+    let resized = |allocation: &Allocation| Event::Resized {
+        job: FIRST,
+        attempt: Attempt(1),
+        allocation: allocation.clone(),
+        iterations: 40.0,
+        speed: 1.0,
+    };
+    ours.arrive();
+    ours.tell(vec![merged(FIRST, 1)]);
+    ours.tell(vec![resized(&one)]);
+    ours.arrive();
+    ours.tell(vec![resized(&other)]);
+    ours.tell(vec![progress(FIRST, 45.0, &[(0, 3.0, 8.0), (1, 2.0, 6.0)])]);
+    let view = ours.core.state().job(FIRST).expect("it is there");
+    assert_eq!(view.done.copies[..], [(CopyId(0), 3.0), (CopyId(1), 2.0)]);
+    // The second copy is on the faster type now, and its first report is a measurement.
+    assert_eq!(view.measured.per_s(GpuTypeId(0), 1, false), Some(7.0), "{:?}", view.measured);
+}

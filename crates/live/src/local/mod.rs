@@ -186,7 +186,7 @@ impl Executor for LocalExecutor {
         for held in held {
             let (job, attempt) = (held.job.id, held.attempt);
             let folder = Folder::of(&self.options.jobs, job, attempt);
-            let (pending, quotas) = (held.pending.clone(), held.quotas.clone());
+            let pending = held.pending.clone();
             // Either a keeper has it, or nobody will: an order that was not yet taken is taken back.
             let (options, cluster) = (&self.options, &self.cluster);
             let followed = if held.allocation.copies() > 1 {
@@ -199,7 +199,9 @@ impl Executor for LocalExecutor {
             self.lock().insert((job, attempt), followed);
             match pending {
                 Some(Pending::Stop) => self.stop(job, attempt, How::Save),
-                Some(Pending::Resize(allocation)) => self.resize(job, attempt, &allocation, &quotas),
+                Some(Pending::Resize(allocation, quotas)) => {
+                    self.resize(job, attempt, &allocation, &quotas);
+                }
                 None => {}
             }
         }

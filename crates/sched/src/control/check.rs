@@ -219,8 +219,8 @@ fn check_merges(seen: &Snapshot, decision: &Decision, abilities: Abilities, faul
             faults.push(Fault::UnknownJob { job: *job });
             continue;
         };
-        let found = decision.targets.iter().find(|(id, _)| id == job);
-        let target = found.map_or(&view.target, |(_, target)| target);
+        let found = decision.targets.binary_search_by_key(job, |(id, _)| *id);
+        let target = found.map_or(&view.target, |i| &decision.targets[i].1);
         let lacks = abilities.lacks(Abilities::COPIES);
         if !lacks.is_none() {
             faults.push(Fault::BeyondAbilities { job: *job, lacks });
@@ -235,7 +235,7 @@ fn are_quotas_sound(seen: &Snapshot, view: &JobView, target: &Allocation, quotas
     let mut copies: Vec<CopyId> = target.placements().iter().map(|p| p.copy).collect();
     copies.dedup();
     let each = quotas.by_copy().iter().map(|(copy, _)| *copy).eq(copies);
-    let left = view.job.declared.iterations.map(|all| (all - view.iterations(seen.at)).max(0.0).ceil());
+    let left = view.job.goal().map(|all| (all - view.iterations(seen.at)).max(0.0).ceil());
     // What is left is believed and not known, so one iteration more is no fault.
     each && quotas.sum() > 0 && left.is_none_or(|left| quotas.sum() as f64 <= left + 1.0)
 }

@@ -17,6 +17,23 @@ pub(super) struct Stretch {
     is_wanted: bool,
     /// How far each copy of the target may go from then on.
     quotas: Quotas,
+    /// The number and the quotas of the merge that was ordered last. Other quotas make another merge of it.
+    #[serde(default)]
+    ordered: Option<(u32, Quotas)>,
+}
+
+impl Stretch {
+    /// The number of the merge that is open or comes next.
+    fn open(&self) -> u32 {
+        let ordered = self.ordered.as_ref().map_or(0, |(number, _)| *number);
+        ordered.max(self.merges + 1)
+    }
+
+    /// The number of a merge with these quotas. Whoever was told of one with others may have made it by now.
+    fn number(&self, quotas: &Quotas) -> u32 {
+        let is_another = |(number, ordered): &(u32, Quotas)| *number > self.merges && ordered != quotas;
+        self.open() + u32::from(self.ordered.as_ref().is_some_and(is_another))
+    }
 }
 
 impl State {
@@ -49,27 +66,30 @@ impl State {
     /// The copies of a job are brought together.
     pub(super) fn merged(&mut self, id: JobId, number: u32) -> Causes {
         let stretch = self.stretches.entry(id).or_default();
-        let open = stretch.merges + 1;
+        let open = stretch.open();
         // A report of an earlier merge that comes again says nothing of the one that is open.
         if number == 0 || number == open {
             (stretch.merges, stretch.is_wanted) = (open, false);
             self.unmerged.remove(&id);
+        } else if number < open {
+            // It was made with quotas that are no longer meant.
+            stretch.merges = stretch.merges.max(number);
         }
         Causes::NONE
     }
 
-    /// It makes no progress while its copies are brought together.
-    pub(super) fn ordered_merge(&mut self, at: Time, id: JobId) {
-        self.edit(id, |view| {
-            view.done.iterations = view.iterations(at);
-            (view.done.speed, view.done.as_of) = (0.0, at);
-        });
+    /// It makes no progress while its copies are brought together. How far it is will be told then; what would be reckoned now may
+    /// be more, and then a true report would seem to come late.
+    pub(super) fn ordered_merge(&mut self, at: Time, id: JobId, number: u32, quotas: &Quotas) {
+        self.touch(id);
+        self.edit(id, |view| (view.done.speed, view.done.as_of) = (0.0, at));
+        self.stretches.entry(id).or_default().ordered = Some((number, quotas.clone()));
     }
 
     /// An attempt is over. What its next one may do is still what was decided.
     pub(super) fn forget_stretch(&mut self, id: JobId) {
         if let Some(stretch) = self.stretches.get_mut(&id) {
-            (stretch.merges, stretch.is_wanted) = (0, false);
+            (stretch.merges, stretch.is_wanted, stretch.ordered) = (0, false, None);
         }
     }
 
@@ -98,6 +118,11 @@ impl State {
         self.job(id).map_or(Quotas::NONE, |view| self.quotas(id, &view.held, Abilities::ALL))
     }
 
+    /// The same once it holds what it was ordered to move to.
+    pub fn quotas_after_move(&self, id: JobId) -> Quotas {
+        self.moves_to(id).map_or(Quotas::NONE, |to| self.quotas(id, to, Abilities::ALL))
+    }
+
     /// Where the copies of a job are.
     pub(super) fn gpu_types_of_copies(&self, id: JobId) -> Vec<OfCopy> {
         let Some(view) = self.job(id) else { return Vec::new() };
@@ -122,8 +147,8 @@ impl State {
             return None;
         }
         let is_due = self.unmerged.contains(&id) || stretch.is_some_and(|stretch| stretch.is_wanted);
-        let number = stretch.map_or(0, |stretch| stretch.merges) + 1;
         let quotas = self.quotas(id, &view.held, abilities);
+        let number = stretch.map_or(1, |stretch| stretch.number(&quotas));
         is_due.then_some(Action::Merge { job: id, attempt: view.attempt, number, quotas })
     }
 
@@ -145,6 +170,13 @@ impl State {
         let quotas = self.quotas(job, &allocation, abilities);
         (allocation != view.held).then_some(Action::Resize { job, attempt, allocation, quotas })
     }
+}
+
+/// Forgets how far copies were that have left: if their number is given again, that is another copy, and it begins with none.
+pub(super) fn keep_copies(view: &mut JobView) {
+    let (held, several) = (&view.held, view.held.copies() > 1);
+    let is_there = |copy: CopyId| held.placements().iter().any(|p| p.copy == copy);
+    view.done.copies.retain(|(copy, _)| several && is_there(*copy));
 }
 
 /// Where one copy of a job is.

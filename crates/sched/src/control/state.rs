@@ -13,7 +13,7 @@ use crate::model::{
 };
 use crate::view::{Causes, Changed, JobView, Jobs, Note, Phase, Snapshot};
 
-use super::copies::Stretch;
+use super::copies::{Stretch, keep_copies};
 use super::ledger::Ledger;
 use super::moves::{Move, beyond};
 use super::reports::resume_losses;
@@ -384,6 +384,7 @@ impl State {
             view.held = allocation.clone();
             view.done.iterations = iterations;
             (view.done.speed, view.done.as_of) = (speed, at);
+            keep_copies(view);
         });
         self.settle(id);
         if view.held.copies() == 1 {
@@ -536,7 +537,7 @@ impl State {
                 self.held.add_parts(&extra, &view.job.shape);
                 self.moving.insert(*job, Move { to: allocation.clone(), extra });
             }
-            Action::Merge { job, .. } => self.ordered_merge(at, *job),
+            Action::Merge { job, number, quotas, .. } => self.ordered_merge(at, *job, *number, quotas),
         }
     }
 

@@ -9,7 +9,8 @@ use super::{CopyId, any_number};
 pub struct CopyProgress {
     /// Which copy.
     pub copy: CopyId,
-    /// Iterations that it did in this attempt. They never grow fewer while it lasts.
+    /// Iterations that it did in this attempt since it came. They never grow fewer; a copy that comes later under the number of
+    /// one that left begins with none.
     #[serde(with = "any_number")]
     pub iterations: f64,
     /// Iterations a second, as measured while it trained last.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Better, Convergence, Curve, Goals, GpuTypeSet, JobId, ModelId, Parallelism, Rates, Span, SpeedFunction,
-    TenantId, Time,
+    StopRule, TenantId, Time,
 };
 
 /// A training job: everything that is known when it arrives and does not change afterwards.
@@ -32,6 +32,18 @@ pub struct Job {
     pub declared: Declared,
     /// What stopping and starting it costs, as far as declared.
     pub move_cost: MoveCost,
+}
+
+impl Job {
+    /// How many iterations it is to come to, if that is known: as many as it says that it has, or fewer if it is to be stopped
+    /// before.
+    pub fn goal(&self) -> Option<f64> {
+        let declared = self.declared.iterations;
+        match self.goals.stop {
+            StopRule::Iterations(most) => Some(declared.map_or(most as f64, |all| all.min(most as f64))),
+            StopRule::OwnIterations | StopRule::AtPeak | StopRule::AtAccuracy(_) => declared,
+        }
+    }
 }
 
 /// Constraints on where a job may run.

@@ -24,15 +24,16 @@ impl Forked {
             iterations: copy.left_since(base),
         };
         let mut left: Vec<Source> = self.copies.iter().map(source).collect();
+        if self.is_new {
+            // They had nothing in common yet, so only what the first of them did counts.
+            let rest = left.iter_mut().skip_while(|source| source.iterations <= 0.0).skip(1);
+            rest.for_each(|source| source.iterations = 0.0);
+        }
         let contributed: Vec<f64> = left.iter().map(|source| source.iterations).collect();
         left.retain(|source| source.iterations > 0.0);
-        if self.is_new {
-            // They had nothing in common yet.
-            left.truncate(1);
-        }
         if !left.is_empty() && self.closing != Some(Closing::Unmerged) {
             let iterations = base + left.iter().map(|source| source.iterations).sum::<f64>();
-            self.merge(self.ledger.after(iterations, &contributed), left);
+            self.merge(self.ledger.after(iterations, &contributed, self.ordered()), left);
             return false;
         }
         let ended = self.ended();

@@ -29,6 +29,12 @@ pub(super) struct Ledger {
     /// Those of each copy in this attempt, in their order. What an older daemon wrote does not say.
     #[serde(default)]
     pub(super) copies: Vec<f64>,
+    /// The number of the latest merge that the loop ordered and that is made, or for which there was nothing to merge.
+    #[serde(default)]
+    pub(super) ordered: u32,
+    /// What each copy had done then since the latest merge that was made; nothing if that is the same.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) counted_from: Vec<f64>,
 }
 
 impl Ledger {
@@ -41,11 +47,11 @@ impl Ledger {
         attempt.replace_safely("merged.json", self)
     }
 
-    /// The ledger after one more merge, to which each copy contributes so many iterations.
-    pub(super) fn after(&self, iterations: f64, contributed: &[f64]) -> Self {
+    /// The ledger after one more merge, to which each copy contributes so many iterations, and what the loop had ordered by then.
+    pub(super) fn after(&self, iterations: f64, contributed: &[f64], ordered: u32) -> Self {
         let before = self.copies.iter().copied().chain(std::iter::repeat(0.0));
         let copies = contributed.iter().zip(before).map(|(more, before)| before + more).collect();
-        Self { number: self.number + 1, iterations, copies }
+        Self { number: self.number + 1, iterations, copies, ordered, counted_from: Vec::new() }
     }
 }
 

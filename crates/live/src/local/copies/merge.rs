@@ -16,7 +16,12 @@ impl Forked {
     pub(in crate::local) fn order_merge(&mut self, number: u32, quotas: &Quotas) {
         // Journals of older daemons have orders without numbers.
         let was_made = number > 0 && number <= self.performed;
-        if !self.begun || self.closing.is_some() || was_made {
+        if !self.begun || self.closing.is_some() {
+            return;
+        }
+        if was_made {
+            // What an earlier daemon made, and what this one did not tell, is told once more.
+            self.again = self.untold.take_if(|untold| *untold == number).or(self.again);
             return;
         }
         self.next_quotas = quotas.clone();
@@ -43,11 +48,32 @@ impl Forked {
 
     /// Tells the loop that it need not wait for the merge that it ordered.
     pub(super) fn note_needless(&mut self, reporter: &Reporter) {
+        if self.again.is_some() && self.working.is_none() && !self.is_out_of_place() {
+            self.tell_again(reporter);
+        }
         let Some(number) = self.needless.take().filter(|_| self.closing.is_none()) else { return };
         // What they did since the latest merge is none of what they may do from now on.
         let base = self.ledger.iterations;
         self.counted_from = self.copies.iter().map(|copy| copy.done_since(base)).collect();
+        let (ordered, counted_from) = (number.max(self.performed), self.counted_from.clone());
+        self.ledger = Ledger { ordered, counted_from, ..self.ledger.clone() };
+        // Where there is no room for it, an order that comes again after a restart is taken for a new one.
+        if self.working.is_none() {
+            let _ = self.ledger.write(&self.folder);
+        }
         self.note_ordered(number, reporter);
+    }
+
+    /// The number of the latest merge that the loop ordered.
+    pub(super) fn ordered(&self) -> u32 {
+        self.ordered.unwrap_or(0).max(self.performed)
+    }
+
+    /// The loop may not have heard that what it ordered is done.
+    fn tell_again(&mut self, reporter: &Reporter) {
+        let Some(number) = self.again.take().filter(|_| self.closing.is_none()) else { return };
+        self.tell_progress(Vec::new(), reporter);
+        reporter.tell(Event::Merged { job: self.held.job.id, attempt: self.held.attempt, number });
     }
 
     /// The loop is told that what it ordered is done, and copies go on as far as it said.
@@ -105,12 +131,17 @@ impl Forked {
                 false => sources.iter().map(|source| source.iterations).collect(),
             };
             sources.retain(|source| source.iterations > 0.0);
-            self.merge(self.ledger.after(iterations, &contributed), sources);
+            self.merge(self.ledger.after(iterations, &contributed, self.ordered()), sources);
             return;
         }
         let grace = Duration::from_secs(self.held.work.grace_s.max(1).into());
         let trains = |at: &usize| self.copies[*at].done_since(base) > 0.0;
         let may_load = self.is_new && self.ordered.is_none() && !silent.iter().any(trains);
+        // Whoever is in the middle of an iteration answers after it.
+        let one_s =
+            |at: &usize| if self.copies[*at].speed > 0.0 { 1.0 / self.copies[*at].speed } else { 0.0 };
+        let longest_s = silent.iter().map(one_s).fold(0.0, f64::max).min(LOADING.as_secs_f64());
+        let grace = grace + Duration::from_secs_f64(longest_s);
         let grace = if may_load { grace.max(LOADING) } else { grace };
         if self.asked.is_some_and(|since| since.elapsed() >= grace) {
             let who: Vec<String> = silent.iter().map(|at| self.copies[*at].id.0.to_string()).collect();

@@ -20,7 +20,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use trainyard_sched::control::{Event, How};
-use trainyard_sched::model::{Allocation, Cluster, CopyProgress, LossPoint, NodeId, Quotas, StopRule};
+use trainyard_sched::model::{Allocation, Cluster, CopyProgress, LossPoint, NodeId, Quotas};
 
 use self::files::{Ledger, MergeError, Order};
 use self::one::{End, OneCopy};
@@ -58,8 +58,12 @@ pub(super) struct Forked {
     ordered: Option<u32>,
     /// The same of one that it need not wait for.
     needless: Option<u32>,
-    /// The number of the latest merge that the loop ordered and was told of.
+    /// The number of the latest merge that the loop ordered and was told of, perhaps by an earlier daemon.
     performed: u32,
+    /// The same as long as it is an earlier daemon that made it, which perhaps did not come to tell the loop; and once that is
+    /// asked for.
+    untold: Option<u32>,
+    again: Option<u32>,
     /// How far each copy may go, and how far from the next merge on.
     quotas: Quotas,
     next_quotas: Quotas,
@@ -316,12 +320,7 @@ impl Forked {
 
     /// What the job is to come to, if that is known.
     fn goal(&self) -> Option<f64> {
-        let job = &self.held.job;
-        let declared = job.declared.iterations;
-        match job.goals.stop {
-            StopRule::Iterations(most) => Some(declared.map_or(most as f64, |count| count.min(most as f64))),
-            _ => declared,
-        }
+        self.held.job.goal()
     }
 
     /// Lets copies train on, as long as there is something to do.
@@ -337,8 +336,10 @@ impl Forked {
         let given: Option<Vec<f64>> =
             given.map(|(copy, from)| self.quotas.of(copy.id).map(|quota| from + quota as f64)).collect();
         let ends = match given {
-            Some(given) => quota::given(base, goal, &runners, &given),
-            None => quota::ends(base, goal, &runners),
+            Some(given) if !quota::is_rest(base, goal, &runners, &given) => {
+                quota::given(base, goal, &runners, &given)
+            }
+            _ => quota::ends(base, goal, &runners),
         };
         let Some(ends) = ends else {
             self.leave(Closing::Done);

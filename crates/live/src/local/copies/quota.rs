@@ -3,6 +3,9 @@
 //! What is left is handed out piece by piece, to each copy in proportion to its speed and half of it at a time, so pieces grow
 //! smaller towards the end and the copies end close together (guided self-scheduling: Polychronopoulos and Kuck, IEEE Transactions
 //! on Computers C-36 (1987), section 3; the proportions: specification of Hadar and Gavel, 2.6.3). A piece is never taken back.
+//!
+//! Where a policy gives quotas these are handed out instead, as far as there is something to do. A copy may then be told less than
+//! before: where the policy says less, or where others went further than they might. One that is beyond that only waits.
 
 /// As long as speeds are not known, so small a part of what is left goes to each copy.
 const UNKNOWN_PART: f64 = 1.0 / 16.0;
@@ -39,6 +42,18 @@ pub(super) fn ends(base: f64, goal: f64, copies: &[Runner]) -> Option<Vec<u64>> 
     // Nothing is taken back, and who may do no more is told nothing new.
     let end = |(copy, may): (&Runner, u64)| copy.until.max((base + may as f64).ceil() as u64);
     Some(copies.iter().zip(given).map(end).collect())
+}
+
+/// What is left may be so much more than was believed, as a part of all quotas, that it is done at once.
+const SHORT_PART: f64 = 1.0 / 16.0;
+
+/// Whether all copies have done what they were given, and so little is left that the quotas were to be the last: what was believed
+/// to be left is told late. Then it is handed out piece by piece.
+pub(super) fn is_rest(base: f64, goal: f64, copies: &[Runner], given: &[f64]) -> bool {
+    let done = |copy: &Runner| (copy.iterations - base).max(0.0);
+    let left = goal - base - copies.iter().map(done).sum::<f64>();
+    let all_did = copies.iter().zip(given).all(|(copy, given)| done(copy) >= *given);
+    all_did && left <= (given.iter().sum::<f64>() * SHORT_PART).max(1.0)
 }
 
 /// How far each copy may train if it was given so many iterations since all were equal, and all of them together are to come to
@@ -164,6 +179,18 @@ mod tests {
         // One that went further than it may is not called back.
         assert_eq!(given(10.0, 100.0, &copies(19.0, 10.0), &[7.0, 5.0]), Some(vec![19, 15]));
         assert_eq!(given(10.0, 17.0, &copies(14.0, 13.0), &[7.0, 5.0]), None);
+    }
+
+    #[test]
+    fn what_was_left_over_is_done_at_once_if_it_is_little() {
+        let copies = |first: f64, second: f64| {
+            [first, second].map(|iterations| Runner { iterations, until: 0, speed: 1.0 })
+        };
+        let quotas = [80.0, 20.0];
+        assert!(is_rest(10.0, 115.0, &copies(90.0, 30.0), &quotas));
+        assert!(!is_rest(10.0, 115.0, &copies(90.0, 29.0), &quotas), "one of them is not done");
+        assert!(!is_rest(10.0, 200.0, &copies(90.0, 30.0), &quotas), "the slot was never to be the last");
+        assert!(is_rest(0.0, 2.0, &copies(1.0, 0.0), &[1.0, 0.0]), "a single one");
     }
 
     #[test]

@@ -144,7 +144,7 @@ fn paces(view: &JobView, frame: &Frame, workers: u32) -> Vec<f64> {
 /// Iterations that are left.
 fn left(view: &JobView, frame: &Frame, done: f64, fastest: f64) -> f64 {
     let declared = &view.job.declared;
-    match (declared.iterations, declared.limit) {
+    match (view.job.goal(), declared.limit) {
         (Some(all), _) if all > done => all - done,
         (Some(_), _) => done * OVERTIME,
         (None, Some(limit)) => match limit.saturating_sub(view.executed(frame.at)).as_secs_f64() {

@@ -30,7 +30,10 @@
 //! A node with room for several copies takes those of several jobs. A copy is the smallest gang of its job, all of it on one node; jobs
 //! that fit no node, or are graphs of tasks, are placed as they are, before the others; whoever gets no node of its own is
 //! placed on several last, if it fits there. Of classes the higher goes first on each
-//! level. Equal nodes are not exchanged. Nodes without GPUs count as equally fast, whatever they are.
+//! level. No copy comes beside others that ends no iteration in a slot. Nothing ages: with `payoff` or `srpt_first` a job may be passed
+//! over for as long as others come. Speeds that nobody
+//! knows are estimated from the jobs that are there, whatever their batch sizes; `explore` counts until a speed is profiled or
+//! measured, and not for one slot; and speeds are measured at each report and not once a slot. Equal nodes are not exchanged. Nodes without GPUs count as equally fast, whatever they are.
 
 use serde::{Deserialize, Serialize};
 
@@ -46,7 +49,7 @@ use crate::view::{Causes, JobView, Note, Snapshot};
 use super::levels::{Manner, Room, Weights, levels};
 use super::lookahead::{MOST_PAIRS, Outlook, outlook};
 use super::quotas::{Seat, quotas};
-use super::tracker::{Books, Keeping, Parent};
+use super::tracker::{Books, Keeping, Parent, copies};
 
 /// How nodes are given away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -196,9 +199,7 @@ impl HadarE {
         if slot.is_new {
             slot.place_whole();
         } else {
-            slot.keep_all();
-            let here = slot.books.parents.iter().map(|(_, parent)| parent.here.iter());
-            given = here.map(|here| here.map(|(node, _)| node.index()).collect()).collect();
+            given = slot.keep_all();
         }
         let free = slot.free();
         let manner =
@@ -225,7 +226,7 @@ impl Slot<'_> {
         let views: Vec<&JobView> = self.seen.jobs().collect();
         for at in self.slate.in_order(|_, view| by_arrival(view)) {
             let view = views[at];
-            let may_wait = parents.contains(&at)
+            let may_wait = parents.binary_search(&at).is_ok()
                 || self.slate.lines()[at].is_bound
                 || Parent::fits_a_node(self.seen, view);
             if may_wait || (view.target.is_some() && self.slate.keep(at, &view.target)) {
@@ -241,7 +242,7 @@ impl Slot<'_> {
         let parents: Vec<usize> = self.books.parents.iter().map(|(at, _)| *at).collect();
         for at in self.slate.in_order(|_, view| by_arrival(view)) {
             let view = views[at];
-            if !parents.contains(&at) || self.slate.lines()[at].runs() {
+            if parents.binary_search(&at).is_err() || self.slate.lines()[at].runs() {
                 continue;
             }
             let is_whole = view.target.copies() == 1;
@@ -251,13 +252,25 @@ impl Slot<'_> {
         }
     }
 
-    /// Lets everybody keep what they have.
-    fn keep_all(&mut self) {
+    /// Lets everybody keep what they are meant to have, whether or not they have it yet. Says where the copies of each job are
+    /// then; those that run and do not have each copy on one node get no more of them.
+    fn keep_all(&mut self) -> Vec<Vec<usize>> {
         for (at, view) in self.seen.jobs().enumerate() {
             if view.target.is_some() && !self.slate.lines()[at].is_bound {
                 self.slate.keep(at, &view.target);
             }
         }
+        let lines = self.slate.lines();
+        let nodes_of = |at: usize| {
+            let target = lines[at].target();
+            let each = copies(&target);
+            let nodes = each.iter().map(|(node, _)| node.index()).collect();
+            (each.len() == target.copies() as usize).then_some(nodes)
+        };
+        let found: Vec<Option<Vec<usize>>> = self.books.parents.iter().map(|(at, _)| nodes_of(*at)).collect();
+        let mut is_by_copy = found.iter().map(Option::is_some);
+        self.books.parents.retain(|_| is_by_copy.next().unwrap_or(false));
+        found.into_iter().flatten().collect()
     }
 
     /// Puts copies where they go: first those that stay, then the others. Says how far each copy may go.
@@ -281,7 +294,7 @@ impl Slot<'_> {
                 if had.contains(&node) {
                     continue;
                 }
-                let copy = free_copy(&self.slate.lines()[*at].target(), parent);
+                let copy = free_copy(&self.slate.lines()[*at].target(), views[*at]);
                 self.slate.put_copy(*at, copy, &parent.parts, node);
             }
             let target = self.slate.lines()[*at].target();
@@ -306,13 +319,12 @@ impl Slot<'_> {
     }
 }
 
-/// The least number that no copy of a job has, neither now nor in the slot before: it is another copy.
-fn free_copy(target: &Allocation, parent: &Parent) -> CopyId {
-    let is_taken = |copy: &CopyId| {
-        target.placements().iter().any(|p| p.copy == *copy) || parent.here.iter().any(|(_, own)| own == copy)
-    };
-    let numbers = (0..u16::MAX).map(CopyId);
-    let free = numbers.clone().find(|copy| !is_taken(copy));
+/// The least number that no copy of a job has, neither of what it is given nor of what it held or was meant to hold: it is another
+/// copy.
+fn free_copy(given: &Allocation, view: &JobView) -> CopyId {
+    let has = |held: &Allocation, copy: CopyId| held.placements().iter().any(|p| p.copy == copy);
+    let is_taken = |copy: &CopyId| [given, &view.held, &view.target].iter().any(|held| has(held, *copy));
+    let free = (0..u16::MAX).map(CopyId).find(|copy| !is_taken(copy));
     free.unwrap_or(CopyId(u16::MAX))
 }
 

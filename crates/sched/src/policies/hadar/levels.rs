@@ -121,13 +121,16 @@ fn one_each(
             && !own.contains(&node)
             && fits(parent, room.free[node])
             && (!parent.stays_in_rack() || own.first().is_none_or(|at| room.racks[*at] == room.racks[node]))
+            && (own.is_empty() || end_one_each(parent, own, node, room.slot_s))
             && (!manner.must_pay || own.is_empty() || pays(books, parent, own, node, room.slot_s));
         may.then(|| worth(books, manner.weights, parent, own, node))
     };
+    let wide = room.free.len();
+    let weights: Vec<Option<f64>> = (0..some.len() * wide).map(|at| weight(at / wide, at % wide)).collect();
     // Nodes on which none of them may be are left out, as most are in a large cluster.
-    let nodes: Vec<usize> =
-        (0..room.free.len()).filter(|node| (0..some.len()).any(|row| weight(row, *node).is_some())).collect();
-    let found = assign(some.len(), nodes.len(), |row, column| weight(row, nodes[column]));
+    let is_wanted = |node: &usize| (0..some.len()).any(|row| weights[row * wide + node].is_some());
+    let nodes: Vec<usize> = (0..wide).filter(is_wanted).collect();
+    let found = assign(some.len(), nodes.len(), |row, column| weights[row * wide + nodes[column]]);
     found.into_iter().map(|column| column.map(|column| nodes[column])).collect()
 }
 
@@ -147,6 +150,13 @@ fn worth(books: &Books, weights: Weights, parent: &Parent, own: &[usize], node: 
             Utility::Inv.of(&facts, end_s) * 360.0 + stays
         }
     }
+}
+
+/// Whether each copy, with one more of them, is done with an iteration within a slot once it is there. They are brought together
+/// between two iterations, at the end of each slot; one that comes to none is only in the way.
+fn end_one_each(parent: &Parent, own: &[usize], node: usize, slot_s: f64) -> bool {
+    let is_done = |at: &usize| parent.merge_s + 1.0 / parent.per_s[*at] <= slot_s;
+    own.iter().chain([&node]).all(is_done)
 }
 
 /// Whether one more copy brings a job further in a slot, or to its end sooner: what it does must be more than what the others lose

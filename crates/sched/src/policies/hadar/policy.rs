@@ -27,6 +27,7 @@
 //! reach their most only at full use, and until then may keep jobs from GPUs that nobody else wants: hence the second walk. A
 //! job that has waited a day goes first, as jobs that are long would wait for ever. The competitive ratio of the paper is that
 //! of a scheduler which reserves whole schedules, and says nothing about this one. Higher classes are served before lower ones.
+//! A gang on several types is compared with its fastest type in the mix, and not with the best that the job could have.
 
 use crate::decide::{
     Abilities, Ahead, Cadence, Decision, Entry, Memory, ParameterError, Policy, Suits, Verdict, defaults,

@@ -14,6 +14,11 @@ impl Seat {
     pub(super) fn within(&self, span_s: f64) -> f64 {
         self.per_s * (span_s - self.overhead_s).max(0.0)
     }
+
+    /// When it is done with its first iteration.
+    pub(super) fn one_s(&self) -> f64 {
+        self.overhead_s + 1.0 / self.per_s
+    }
 }
 
 /// What all can do together in a time.
@@ -39,13 +44,18 @@ pub(super) fn together_s(left: f64, seats: &[Seat]) -> Option<f64> {
 }
 
 /// The quota of each copy in a slot of so many seconds, if `left` iterations are to be done. Where a slot is enough for all of
-/// them the copies end together, and the quotas add up to what is left, rounded up; else each does what it can.
+/// them the copies end together, and the quotas add up to what is left, rounded up; else each does what it can end in the slot.
 pub(super) fn quotas(left: f64, slot_s: f64, seats: &[Seat]) -> Vec<u64> {
     let whole = left.max(0.0).ceil();
     if left >= capacity(seats, slot_s) {
-        // A single iteration may take longer than a slot.
-        let some = |seat: &Seat| (seat.within(slot_s).floor() as u64).max(u64::from(seat.per_s > 0.0));
-        return capped(seats.iter().map(some).collect(), whole as u64);
+        let mut given: Vec<u64> = seats.iter().map(|seat| seat.within(slot_s).floor() as u64).collect();
+        // A single iteration may take longer than a slot; then the one that is done with it first does that.
+        if whole > 0.0 && given.iter().all(|quota| *quota == 0) {
+            let trains = (0..seats.len()).filter(|at| seats[*at].per_s > 0.0);
+            let first = trains.min_by(|a, b| seats[*a].one_s().total_cmp(&seats[*b].one_s()));
+            first.into_iter().for_each(|at| given[at] = 1);
+        }
+        return given;
     }
     let end_s = together_s(left, seats).unwrap_or(0.0);
     let shares: Vec<f64> = seats.iter().map(|seat| seat.within(end_s)).collect();
@@ -67,16 +77,6 @@ fn largest_remainder(whole: u64, shares: &[f64]) -> Vec<u64> {
     given
 }
 
-/// These, cut so that they do not add up to more than there is.
-fn capped(mut given: Vec<u64>, most: u64) -> Vec<u64> {
-    let mut left = most;
-    for quota in &mut given {
-        *quota = (*quota).min(left);
-        left -= *quota;
-    }
-    given
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,7 +90,19 @@ mod tests {
         let all = seats(&[(4.0, 5.0), (1.5, 5.0), (0.5, 10.0)]);
         assert_eq!(quotas(1e6, 360.0, &all), [1420, 532, 175]);
         assert_eq!(quotas(1e6, 1.0, &seats(&[(0.1, 0.0)])), [1], "an iteration longer than the slot");
-        assert_eq!(quotas(1e6, 10.0, &seats(&[(3.0, 20.0), (1.0, 0.0)])), [1, 10]);
+        assert_eq!(quotas(1e6, 10.0, &seats(&[(3.0, 20.0), (1.0, 0.0)])), [0, 10]);
+    }
+
+    #[test]
+    fn an_iteration_longer_than_a_slot_is_given_to_whoever_is_done_with_it_first() {
+        assert_eq!(quotas(1.0, 360.0, &seats(&[(0.0001, 0.0), (0.0024, 0.0)])), [0, 1]);
+        assert_eq!(quotas(9.0, 360.0, &seats(&[(0.0024, 500.0), (0.002, 0.0)])), [0, 1]);
+        assert_eq!(
+            quotas(9.0, 360.0, &seats(&[(0.0001, 0.0), (0.02, 0.0)])),
+            [0, 7],
+            "nor is it begun beside others"
+        );
+        assert_eq!(quotas(0.0, 360.0, &seats(&[(0.0, 0.0)])), [0]);
     }
 
     #[test]

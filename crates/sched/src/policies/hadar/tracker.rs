@@ -121,9 +121,9 @@ impl Parent {
         let job = &view.job;
         let parts = parts(job)?;
         let demand = sum(&parts);
-        let left = job.declared.iterations.map(|all| (all - view.iterations(seen.at)).max(0.0));
+        let left = job.goal().map(|all| (all - view.iterations(seen.at)).max(0.0));
         let workers = parts.first().map_or(1, |(_, _, count)| *count);
-        let all = job.declared.iterations.unwrap_or(0.0);
+        let all = job.goal().unwrap_or(0.0);
         let speed = |gpu_type: GpuTypeId| -> (Option<f64>, bool) {
             let seen_there = known.per_s[gpu_type.index()].filter(|per_s| *per_s >= 0.0);
             let estimated = || unseen_per_s(known, others, gpu_type.index()).map(|found| found.per_s);
@@ -229,7 +229,7 @@ fn parts(job: &Job) -> Option<Vec<(TaskId, Resources, u32)>> {
 }
 
 /// Where the copies of an allocation are, if each is on one node.
-fn copies(held: &Allocation) -> Vec<(NodeId, CopyId)> {
+pub(super) fn copies(held: &Allocation) -> Vec<(NodeId, CopyId)> {
     let each = held.placements().chunk_by(|one, other| one.copy == other.copy);
     let on_one = |placements: &[crate::model::Placement]| {
         let first = placements[0];
