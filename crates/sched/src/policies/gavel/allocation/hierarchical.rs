@@ -92,7 +92,8 @@ fn fill<'a>(
         for (job, weight) in weights.iter().enumerate() {
             water.levels[job] += risen * weight / f64::from(problem.jobs[job].gang);
         }
-        let is_over = !water.stop(&solved, &weights)?;
+        // What is reached stays as well if nobody can tell who is stuck.
+        let is_over = !water.stop(&solved, &weights).unwrap_or(false);
         filled = Some((solved, filled.map_or(risen, |(_, first)| first)));
         if is_over {
             break;
