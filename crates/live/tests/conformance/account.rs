@@ -170,13 +170,13 @@ impl Account {
                 record.cannot_move = allocation.nodes().iter().any(told_down);
                 record.down.extend(allocation.nodes().into_iter().filter(asked_down));
             }
-            Action::Merge { attempt, number, quotas, .. } if *attempt == latest && !idle => {
-                // An order that comes again is none.
-                if *number > record.merges_ordered {
-                    record.merges_ordered = *number;
-                    record.merges.insert(*number);
-                    record.next_quotas = quotas.clone();
-                }
+            // An order that comes again is none.
+            Action::Merge { attempt, number, quotas, .. }
+                if *attempt == latest && !idle && *number > record.merges_ordered =>
+            {
+                record.merges_ordered = *number;
+                record.merges.insert(*number);
+                record.next_quotas = quotas.clone();
             }
             _ => {}
         }
@@ -384,7 +384,8 @@ impl Record {
             if self.held.placements().iter().all(|placement| placement.copy != told.copy) {
                 return Some(format!("{} is not there", told.copy));
             }
-            if !(told.iterations >= of(&self.copies, told.copy)) || bad_speed(told.speed).is_some() {
+            let goes_on = told.iterations >= of(&self.copies, told.copy);
+            if !goes_on || bad_speed(told.speed).is_some() {
                 return Some(format!("{} did less than it had, or has no speed: {told:?}", told.copy));
             }
             let since = told.iterations - of(&self.merged_at, told.copy);

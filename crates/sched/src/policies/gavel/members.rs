@@ -80,13 +80,24 @@ impl Member {
         let plain = job.shape.data_parallel().is_some_and(|shape| shape.server.is_none());
         let alike = job.shape == others.shape && job.wanted.topology == others.wanted.topology;
         let whole = self.gpu_milli >= GPU && self.gpu_milli.is_multiple_of(GPU);
-        self.is_gang() && other.is_gang() && self.class == other.class && plain && alike && whole
+        let movable = job.goals.movable && others.goals.movable;
+        self.is_gang() && other.is_gang() && self.class == other.class && plain && alike && whole && movable
     }
 
     /// Whether it takes part in rounds and may be moved.
     pub(super) fn is_gang(&self) -> bool {
         self.part == Part::Gang
     }
+}
+
+/// Of a type of which nothing is known a job is taken to be as fast as on those that are, in their geometric mean. Where nothing
+/// at all is known all types are alike.
+fn fill_unknown(rates: &mut [f64]) {
+    let known = || rates.iter().filter(|per_s| per_s.is_finite() && **per_s > 0.0);
+    let count = known().count();
+    let mean = known().map(|per_s| per_s.ln()).sum::<f64>() / count.max(1) as f64;
+    let usual = if count == 0 { 1.0 } else { mean.exp() };
+    rates.iter_mut().filter(|per_s| !per_s.is_finite()).for_each(|per_s| *per_s = usual);
 }
 
 /// What a job wants, on GPUs of one type only.
@@ -166,9 +177,9 @@ impl Members {
                 let Column { pool, is_spread } = self.columns[c];
                 let known =
                     view.iterations_per_s(GpuTypeId(pool as u8), workers, is_spread || fits.spread[c]);
-                // Of what nobody knows anything, all types are alike.
-                *per_s = known.filter(|per_s| per_s.is_finite()).map_or(1.0, |per_s| per_s.max(0.0));
+                *per_s = known.map_or(f64::NAN, |per_s| per_s.max(0.0));
             }
+            fill_unknown(&mut member.per_s);
             let slow = member.per_s.iter().all(|per_s| *per_s == 0.0);
             let never = Part::Never(Reason::Unplaceable { workers, largest: 0 });
             member.part = if slow { never } else { Part::Gang };

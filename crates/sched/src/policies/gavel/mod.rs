@@ -30,8 +30,11 @@
 //! be solved, jobs share equally, as coded.
 
 pub mod allocation;
+mod answer;
+mod deadlines;
 mod members;
 mod notes;
+mod pairs;
 mod parameters;
 mod placing;
 mod rounds;
@@ -45,7 +48,7 @@ use std::collections::BTreeSet;
 use crate::decide::{
     Abilities, Ahead, Cadence, Decision, Entry, Plan, Policy, Suits, Verdict, defaults, parameters as read,
 };
-use crate::model::{Cluster, JobId};
+use crate::model::{Cluster, JobId, Time};
 use crate::place::Rule;
 use crate::view::{Causes, Snapshot};
 
@@ -164,9 +167,9 @@ impl Gavel {
     }
 
     fn is_round_over(&self, seen: &Snapshot) -> bool {
-        let is_late = self.round.began.is_none() || seen.at >= self.round.ends;
-        let runs = self.plan.running().next().is_some();
-        !runs || (is_late && self.last_moment(seen).is_none())
+        let runs = self.members.all.iter().any(|member| member.is_gang() && member.on.is_some());
+        let is_late = seen.at >= self.round.ends && !self.waits_for_last(seen);
+        !runs || is_late || self.round.began.is_none() || self.round.ends == Time::NEVER
     }
 }
 

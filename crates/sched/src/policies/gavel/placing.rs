@@ -146,7 +146,7 @@ impl Gavel {
         } else {
             assert!(self.plan.give(job, alone), "what was given a moment ago is free");
             picks[other] = None;
-            let account = picks[i].and_then(|pick| pick.account).map(|_| 0);
+            let account = self.members.all[i].is_owed().then_some(0);
             picks[i] = Some(Pick { column, account, beside: None });
         }
         true

@@ -15,6 +15,8 @@ use super::parameters::{Order, RoundEnd};
 const ROUNDING: Span = Span(2);
 /// A part of an iteration that is left by the same rounding.
 const ENOUGH: f64 = 0.05;
+/// A share of time below this is the rounding of a program.
+const NEXT_TO_NOTHING: f64 = 1e-6;
 
 /// One way in which a job may be placed in a round.
 #[derive(Clone, Copy, Debug)]
@@ -48,14 +50,12 @@ impl Entry {
 
     /// As coded: by priority, deficit and share, the largest first; ties go to the earlier job.
     fn order(&self, other: &Self) -> Ordering {
-        let key = |e: &Self| (e.class, e.member, e.account);
         self.class
             .cmp(&other.class)
             .then(other.priority.total_cmp(&self.priority))
             .then(other.deficit.total_cmp(&self.deficit))
             .then(other.share.total_cmp(&self.share))
-            .then(key(self).cmp(&key(other)))
-            .then(self.column.cmp(&other.column))
+            .then((self.member, self.account).cmp(&(other.member, other.account)))
     }
 }
 
@@ -92,13 +92,13 @@ impl Gavel {
     pub(super) fn begin_round(&mut self, seen: &Snapshot) -> (Vec<Entry>, Picks) {
         self.start_apart(seen, true);
         let now = Now::of(seen);
-        self.recompute_if_due(seen, &now);
+        let are_shares_old = !self.recompute_if_due(seen, &now);
         let queue = self.queue(seen, &now);
         let mut picks = self.choose(&queue, self.pools(seen));
         self.place(&now, &queue, &mut picks);
         self.book(&now, &picks);
         self.speak(&now, &picks);
-        self.close_round(&now, &picks);
+        self.close_round(&now, &picks, are_shares_old);
         (queue, picks)
     }
 
@@ -169,7 +169,8 @@ impl Gavel {
             }
         }
         if self.rounds.order == Order::Global {
-            queue.sort_unstable_by(|a, b| a.order(b).then_with(|| self.faster(a, b)));
+            let order = |a: &Entry, b: &Entry| a.order(b).then_with(|| self.faster(a, b));
+            queue.sort_unstable_by(|a, b| order(a, b).then(a.column.cmp(&b.column)));
         }
         queue
     }
@@ -195,7 +196,7 @@ impl Gavel {
             Some(partner) => {
                 let other = self.members.find(partner)?;
                 let (job, others) = (&now.views[i].job, &now.views[other].job);
-                let fits = self.members.all[other].per_s[column] > 0.0;
+                let fits = self.fits_beside(now, (i, other), column);
                 let shares = own.shares[column] > 0.0;
                 let may = fits && shares && member.may_share(job, &self.members.all[other], others);
                 Some(may.then_some(other)?)
@@ -204,7 +205,22 @@ impl Gavel {
         let had = half + member.memory.had_s(account, column, now.executed[i]);
         let (share, deficit) = (own.shares[column], own.deficits[column]);
         let priority = share / (had / sum);
+        // Of one that is owed nothing it counts how long it ran on any type, so that it can go where it is fastest.
+        let is_extra = share < NEXT_TO_NOTHING && self.rounds.order == Order::Global;
+        let all = || own.deficits.iter().sum::<f64>();
+        let (priority, deficit, share) =
+            if is_extra { (0.0, all(), 0.0) } else { (priority, deficit, share) };
         Some(Entry { class, priority, deficit, share, member: i, account, column, beside })
+    }
+
+    /// Whether it is known of two members that both get on where they share GPUs of a column.
+    pub(super) fn fits_beside(&self, now: &Now<'_>, (i, other): (usize, usize), column: usize) -> bool {
+        let gpu_type = GpuTypeId(self.members.columns[column].pool as u8);
+        let gets_on = |a: usize, b: usize| {
+            let beside = beside_per_s(now.views[a], now.views[b], gpu_type);
+            self.members.all[a].per_s[column] > 0.0 && beside.is_some_and(|per_s| per_s > 0.0)
+        };
+        gets_on(i, other) && gets_on(other, i)
     }
 
     /// Of two ways for one job that is owed nothing on either, the faster one.
@@ -283,7 +299,7 @@ impl Gavel {
     }
 
     /// When this round ends, and what is remembered of it.
-    fn close_round(&mut self, now: &Now<'_>, picks: &Picks) {
+    fn close_round(&mut self, now: &Now<'_>, picks: &Picks, are_shares_old: bool) {
         let length = Span::from_secs_f64(self.rounds.round_s);
         let waits = self.members.all.iter().any(|m| !matches!(m.part, Part::Never(_)));
         let placed = picks.iter().enumerate().filter_map(|(i, pick)| Some((i, (*pick)?)));
@@ -291,8 +307,10 @@ impl Gavel {
             RoundEnd::Fixed => waits.then(|| now.at + length),
             RoundEnd::LastSlice => placed.map(|(i, pick)| self.slice_end(now, i, pick)).max(),
         };
-        // As coded, a round in which nobody runs ends with the next arrival. One must begin when shares may be worked out.
-        let idle = || waits.then(|| self.next_shares(now).max(now.at + Span(1)));
+        // As coded, a round in which nobody runs ends with the next arrival. One must begin when shares may be worked out, and now
+        // and then one must look whether jobs that keep away from nodes may go there again.
+        let next = if are_shares_old { self.next_shares(now) } else { now.at + length };
+        let idle = || waits.then(|| next.max(now.at + Span(1)));
         let wake = ends.or_else(idle);
         self.round = Round { began: Some(now.at), ends: ends.unwrap_or(Time::NEVER), ..self.round };
         if let Some(wake) = wake {
@@ -305,11 +323,10 @@ impl Gavel {
     fn slice_end(&self, now: &Now<'_>, i: usize, pick: Pick) -> Time {
         let per_s = self.per_s(now, i, pick);
         let whole = self.slice_iterations(per_s);
-        let left = iterations_left(now.views[i], now.at);
-        if left.is_some_and(|left| left <= whole + ENOUGH) {
-            return now.at + Span::from_secs_f64(left.unwrap_or(whole) / per_s);
-        }
-        now.at + Span::from_secs_f64(whole / per_s)
+        // Whoever has more to do than it said goes on for a whole round.
+        let is_rest = |left: &f64| *left <= whole + ENOUGH && left / per_s > ROUNDING.as_secs_f64();
+        let left = iterations_left(now.views[i], now.at).filter(is_rest);
+        now.at + Span::from_secs_f64(left.unwrap_or(whole) / per_s)
     }
 
     /// How fast a member goes as it was chosen.
@@ -328,17 +345,17 @@ impl Gavel {
         if self.rounds.whole_iterations { all.floor().max(1.0) } else { all }
     }
 
-    /// When a running job ends that is all but done: the round that ends with it does not end before.
-    pub(super) fn last_moment(&self, seen: &Snapshot) -> Option<Time> {
-        if self.rounds.round_end != RoundEnd::LastSlice {
-            return None;
+    /// Whether a running job is all but done: the round that ends with it does not end before, but once it is later than by
+    /// the rounding of times the job had more to do than it said.
+    pub(super) fn waits_for_last(&self, seen: &Snapshot) -> bool {
+        if self.rounds.round_end != RoundEnd::LastSlice || seen.at >= self.round.ends + ROUNDING {
+            return false;
         }
         let is_done = |member: &&Member| {
             let left = member.on.zip(seen.job(member.id).and_then(|view| iterations_left(view, seen.at)));
             left.is_some_and(|(on, left)| left / member.per_s[on] <= ROUNDING.as_secs_f64())
         };
-        let gangs = self.members.all.iter().filter(|member| member.is_gang());
-        gangs.clone().any(|member| is_done(&member)).then(|| seen.at + ROUNDING)
+        self.members.all.iter().filter(|member| member.is_gang()).any(|member| is_done(&member))
     }
 
     /// Inside a round: jobs that have done their iterations stop, and others may start.
@@ -359,7 +376,12 @@ impl Gavel {
             }
             self.book(&now, &picks);
         }
-        for id in news {
+        // Everybody who starts is spoken of, whether anything else is new of it or not.
+        let starts = |member: &&Member| {
+            self.plan.target(member.id).is_some() && seen.job(member.id).is_some_and(|v| v.target.is_none())
+        };
+        let starting: Vec<JobId> = self.members.all.iter().filter(starts).map(|member| member.id).collect();
+        for id in news.iter().chain(&starting) {
             let Some(i) = self.members.find(*id) else { continue };
             let verdict = self.verdict(i, &now);
             self.plan.say(*id, verdict);

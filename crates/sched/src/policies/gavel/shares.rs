@@ -1,22 +1,22 @@
 //! When shares of time are worked out anew, of what, and what that makes of the accounts.
 
-use std::collections::BTreeMap;
-
-use crate::model::{GPU, GpuTypeId, JobId, ModelId, Seed, Span, Time};
+use crate::model::{GPU, GpuTypeId, JobId, Span, Time};
 use crate::solve::Unsolved;
 use crate::view::{JobView, Snapshot};
 
 use super::allocation::{
-    Allocation, Column, Combination, CostForm, Demand, Entity, Inside, PACKING_THRESHOLD, PackedAllocation,
-    Pairs, Parting, Partners, Pool, Problem, Shares, Sharing, Sight, allox, bisected_makespan, fifo_aware,
-    fifo_blind, fifo_packed, finish_time_fairness, finish_time_fairness_packed, gandiva, hierarchical,
-    hierarchical_packed, isolated, max_min, max_min_packed, max_sum, min_cost, min_cost_packed, min_makespan,
-    min_makespan_packed, proportional, shortest_first, strategy_proof,
+    Column, CostForm, Demand, Entity, Inside, PACKING_THRESHOLD, Pool, Problem, Rates, Shares, Sight, allox,
+    bisected_makespan, fifo_aware, fifo_blind, fifo_packed, finish_time_fairness,
+    finish_time_fairness_packed, hierarchical, hierarchical_packed, isolated, max_min, max_min_packed,
+    max_sum, min_cost, min_cost_packed, min_makespan, min_makespan_packed, proportional, shortest_first,
+    strategy_proof,
 };
+use super::answer::{Answer, MIDWAY, trimmed};
 use super::members::{Part, gpus_of};
 use super::notes::{Account, Row};
+use super::pairs::drawing;
 use super::parameters::{Money, Objective, Parameters, Search, Within};
-use super::rounds::{Now, beside_per_s, iterations_left};
+use super::rounds::{Now, iterations_left};
 use super::{Gavel, Goal};
 
 /// What a job whose length nobody knows is taken to have left, in seconds, if nothing is known of others either.
@@ -49,8 +49,8 @@ impl Gavel {
         gpus
     }
 
-    /// Works out shares anew if anything changed and enough time has passed.
-    pub(super) fn recompute_if_due(&mut self, seen: &Snapshot, now: &Now<'_>) {
+    /// Works out shares anew if anything changed and enough time has passed. Returns whether they are those of what there is now.
+    pub(super) fn recompute_if_due(&mut self, seen: &Snapshot, now: &Now<'_>) -> bool {
         let gpus = self.shared_gpus(seen, now);
         let print = fingerprint(&gpus);
         let gangs = || self.members.all.iter().filter(|member| member.is_gang());
@@ -60,7 +60,7 @@ impl Gavel {
         let gap = Span::from_secs_f64(self.rounds.recompute_s);
         let passed = now.at.since(self.round.reset);
         if !changed || (self.round.reset != Time::ZERO && passed < gap) {
-            return;
+            return !changed;
         }
         let mut order: Vec<usize> =
             (0..self.members.all.len()).filter(|i| self.members.all[*i].is_gang()).collect();
@@ -69,23 +69,34 @@ impl Gavel {
             (self.members.all[*i].class, view.job.submitted, view.id())
         });
         let problem = self.problem(now, &order, &gpus);
-        let answer =
-            if problem.jobs.is_empty() { None } else { Some(self.work_out(seen, now, &order, &problem)) };
+        let is_empty = problem.jobs.is_empty();
+        let answer = (!is_empty).then(|| self.work_out(seen, now, &order, &problem));
+        let mut rows = answer.map_or_else(Vec::new, |answer| answer.rows(&problem));
         self.credit(now, passed);
         let sight = self.sight(seen);
         for (m, i) in order.iter().enumerate() {
-            let rows = answer.as_ref().map_or_else(Vec::new, |answer| answer.of(m, &problem));
+            let mut rows = std::mem::take(&mut rows[m]);
+            for (partner, row) in &mut rows {
+                // Where two do not fit together nothing is owed to both.
+                let Some(other) = partner.and_then(|partner| self.members.find(partner)) else { continue };
+                let unfit = |c: &usize| !self.fits_beside(now, (*i, other), *c);
+                (0..row.len()).filter(unfit).for_each(|c| row[c] = 0.0);
+            }
             self.owe(*i, rows, now);
             self.members.all[*i].memory.isolated_per_s = problem.isolated_rate(m, sight);
         }
         let columns = self.members.columns.len();
         for i in &order {
             let member = &mut self.members.all[*i];
-            self.plan.note(member.id, member.memory.to_note(columns));
+            let note = member.memory.to_note(columns);
+            if note != now.views[*i].note {
+                self.plan.note(member.id, note);
+            }
         }
         self.round.reset = now.at;
         self.round.owed = order.len() as u32;
         self.round.pools = print;
+        true
     }
 
     /// What members were owed and did not get becomes a deficit, and what they had is forgotten.
@@ -157,7 +168,9 @@ impl Gavel {
             let (member, view) = (&self.members.all[*i], now.views[*i]);
             let fits = |c: usize| u64::from(member.gang()) * GPU <= gpus[self.members.columns[c].pool];
             let rates = member.per_s.iter().enumerate().map(|(c, per_s)| if fits(c) { *per_s } else { 0.0 });
+            let rates: Rates = rates.collect();
             let fastest = member.per_s.iter().copied().fold(0.0, f64::max);
+            let reach = rates.iter().copied().fold(0.0, f64::max);
             let memory = &member.memory;
             let since = (view.iterations(now.at) - memory.iterations).max(0.0);
             let since_s = if memory.isolated_per_s > 0.0 { since / memory.isolated_per_s } else { 0.0 };
@@ -165,30 +178,21 @@ impl Gavel {
                 id: member.id,
                 gang: member.gang(),
                 weight: view.job.goals.weight.max(LEAST_WEIGHT),
-                rates: rates.collect(),
+                rates,
                 steps_left: self.steps_left(view, now.at, fastest).unwrap_or(usual * fastest),
                 since_arrival_s: now.at.since(view.served.arrived).as_secs_f64(),
                 isolated_s: memory.isolated_s + since_s,
                 entity: if by_tenant { view.job.tenant.index() } else { 0 },
-                deadline_s: deadlines.then(|| self.deadline_s(view, now.at, fastest)).flatten(),
+                deadline_s: deadlines.then(|| self.deadline_s(view, now.at, reach, true)).flatten(),
             }
         };
         Problem { pools, columns: self.members.columns.clone(), jobs: order.iter().map(demand).collect() }
     }
 
     /// Iterations that a job has left, or what its time limit leaves at its best speed. At least one.
-    fn steps_left(&self, view: &JobView, at: Time, fastest: f64) -> Option<f64> {
+    pub(super) fn steps_left(&self, view: &JobView, at: Time, fastest: f64) -> Option<f64> {
         let limit = || Some(view.declared_remaining(at)?.as_secs_f64() * fastest);
         iterations_left(view, at).or_else(limit).map(|left| left.max(1.0))
-    }
-
-    /// Seconds until a job should be done, less what rounds may cost it: shares are only had on average, and a job may be a few
-    /// rounds behind. Nothing if it cannot be done by then anywhere, so that others need not suffer for it.
-    fn deadline_s(&self, view: &JobView, at: Time, fastest: f64) -> Option<f64> {
-        let left_s = view.job.goals.deadline?.since(at).as_secs_f64();
-        let least_s = self.steps_left(view, at, fastest)? / fastest;
-        let with_margin_s = MARGIN * left_s - MARGIN_ROUNDS * self.rounds.round_s;
-        (least_s <= left_s).then(|| with_margin_s.max(least_s))
     }
 
     /// The mean time that jobs which say so have left at their best speed.
@@ -205,7 +209,7 @@ impl Gavel {
     fn work_out(&self, seen: &Snapshot, now: &Now<'_>, order: &[usize], problem: &Problem) -> Answer {
         let answer = match self.goal {
             Goal::Objective(given) if given.packed => self.packed(seen, now, order, problem, given),
-            Goal::Objective(given) => self.objective(seen, order, problem, given).map(Answer::Alone),
+            Goal::Objective(given) => self.objective(seen, now, order, problem, given).map(Answer::Alone),
             Goal::Allox { alpha } => Ok(Answer::Alone(allox(problem, &self.placed(order), alpha))),
             Goal::Gandiva(parting) => Ok(self.gandiva(seen, now, order, problem, parting)),
         };
@@ -216,6 +220,7 @@ impl Gavel {
     fn objective(
         &self,
         seen: &Snapshot,
+        now: &Now<'_>,
         order: &[usize],
         problem: &Problem,
         given: Parameters,
@@ -241,7 +246,9 @@ impl Gavel {
                 solved.map(|allocation| trimmed(problem, allocation, sight, by))
             }
             Objective::Throughput => max_sum(problem),
-            Objective::Cost => min_cost(problem, form(given)).map(|cheapest| cheapest.allocation),
+            Objective::Cost => self.keeping_deadlines(now, order, problem, |problem| {
+                min_cost(problem, form(given)).map(|best| (best.allocation, best.meets_deadlines))
+            }),
             Objective::WaterFilling | Objective::Hierarchical => {
                 hierarchical(problem, &entities(seen, given), sight)
             }
@@ -265,7 +272,9 @@ impl Gavel {
             Objective::MaxMinFairness => max_min_packed(problem, &sharing),
             Objective::FinishTimeFairness => finish_time_fairness_packed(problem, &sharing),
             Objective::Makespan => min_makespan_packed(problem, &sharing),
-            Objective::Cost => min_cost_packed(problem, &sharing, form(given)).map(|(packed, _)| packed),
+            Objective::Cost => self.keeping_deadlines(now, order, problem, |problem| {
+                min_cost_packed(problem, &sharing, form(given))
+            }),
             Objective::WaterFilling | Objective::Hierarchical => {
                 hierarchical_packed(problem, &entities(seen, given), &sharing)
             }
@@ -274,7 +283,9 @@ impl Gavel {
             | Objective::Proportional
             | Objective::StrategyProof
             | Objective::ShortestJobFirst
-            | Objective::Isolated => return self.objective(seen, order, problem, given).map(Answer::Alone),
+            | Objective::Isolated => {
+                return self.objective(seen, now, order, problem, given).map(Answer::Alone);
+            }
         };
         packed.map(Answer::Packed)
     }
@@ -304,25 +315,6 @@ impl Gavel {
         problem
     }
 
-    fn gandiva(
-        &self,
-        seen: &Snapshot,
-        now: &Now<'_>,
-        order: &[usize],
-        problem: &Problem,
-        parting: Parting,
-    ) -> Answer {
-        let mut partners = Partners::new();
-        for i in order {
-            let member = &self.members.all[*i];
-            for partner in member.memory.accounts.iter().filter_map(|account| account.partner) {
-                partners.extend([(member.id, partner), (partner, member.id)]);
-            }
-        }
-        let mut draw = drawing(seen.seed.branch("gandiva pairs"));
-        Answer::Packed(gandiva(problem, &self.sharing(now, order), parting, &mut partners, &mut draw))
-    }
-
     /// The columns that jobs were given whole when shares were worked out last.
     fn placed(&self, order: &[usize]) -> Vec<Option<usize>> {
         let whole = |i: &usize| {
@@ -330,38 +322,6 @@ impl Gavel {
             account.shares.iter().position(|share| *share == 1.0)
         };
         order.iter().map(whole).collect()
-    }
-
-    /// Which jobs may share GPUs, and how fast they are then. Jobs of one model with gangs of one size are of one kind; those
-    /// of which no model is known share with nobody.
-    fn sharing(&self, now: &Now<'_>, order: &[usize]) -> Sharing {
-        let kind = |i: &usize| -> Option<(ModelId, u64)> {
-            let is_whole = self.members.all[*i].gpu_milli.is_multiple_of(GPU);
-            Some((now.views[*i].job.model.filter(|_| is_whole)?, self.members.all[*i].gpu_milli))
-        };
-        let mut known: BTreeMap<Option<(ModelId, u64)>, (usize, usize)> = BTreeMap::new();
-        for i in order {
-            let next = known.len();
-            known.entry(kind(i)).or_insert((next, *i));
-        }
-        let kinds = order.iter().map(|i| known[&kind(i)].0).collect();
-        let mut examples: Vec<(usize, usize)> = known.values().copied().collect();
-        examples.sort_unstable();
-        let count = examples.len();
-        let mut beside = Vec::with_capacity(count * count);
-        for (_, a) in &examples {
-            for (_, b) in &examples {
-                let per_s = |column: &Column| {
-                    let gpu_type = GpuTypeId(column.pool as u8);
-                    let known = beside_per_s(now.views[*a], now.views[*b], gpu_type);
-                    known.filter(|_| !column.is_spread && kind(a).is_some()).unwrap_or(0.0)
-                };
-                beside.push(self.members.columns.iter().map(per_s).collect());
-            }
-        }
-        // The optimum is the same; as coded, the answer is in the middle of more of them.
-        let pairs = if self.rounds.compatibility { Pairs::All } else { Pairs::Needed };
-        Sharing { kinds, count, beside, pairs }
     }
 
     /// Whether types are told apart, and by the rates of which type all are judged if not.
@@ -372,65 +332,6 @@ impl Gavel {
         let reference = seen.cluster.gpu_type(REFERENCE_TYPE).map_or(0, GpuTypeId::index);
         let of_type = |column: &Column| column.pool == reference;
         Sight::Blind { reference: self.members.columns.iter().position(of_type).unwrap_or(0) }
-    }
-}
-
-/// What was worked out.
-enum Answer {
-    Alone(Shares),
-    Packed(PackedAllocation),
-}
-
-impl Answer {
-    /// What a job is owed, alone and beside those that come after it.
-    fn of(&self, m: usize, problem: &Problem) -> Vec<(Option<JobId>, Row)> {
-        match self {
-            Self::Alone(shares) => vec![(None, Row::from_slice(shares.row(m)))],
-            Self::Packed(packed) => {
-                let mut rows = vec![(None, Row::from_elem(0.0, problem.columns.len()))];
-                for (k, combination) in packed.combinations.iter().enumerate() {
-                    let row = || Row::from_slice(packed.shares.row(k));
-                    match *combination {
-                        Combination::Alone(job) if job == m => rows[0].1 = row(),
-                        Combination::Pair(job, other) if job == m => {
-                            rows.push((Some(problem.jobs[other].id), row()))
-                        }
-                        Combination::Alone(_) | Combination::Pair(..) => {}
-                    }
-                }
-                rows
-            }
-        }
-    }
-}
-
-/// A job with a deadline shall be done in this part of the time that it has, less so many rounds.
-const MARGIN: f64 = 0.95;
-const MARGIN_ROUNDS: f64 = 3.0;
-
-/// Where between the middle of all shares that suffice and those that just do the solver of the public code stops, nearly.
-const MIDWAY: f64 = 0.5;
-
-/// Shares with which jobs are done this much nearer to when the last one must be. Otherwise jobs that have time would now and
-/// then go before those that have none; GPUs that are left over are given to them in any case.
-fn trimmed(problem: &Problem, mut allocation: Allocation, sight: Sight, by: f64) -> Allocation {
-    for (m, job) in problem.jobs.iter().enumerate() {
-        let needed = job.steps_left / allocation.objective;
-        let rate = problem.believed_rate(&allocation.shares, m, sight);
-        if rate > needed && needed.is_finite() {
-            let kept = 1.0 - by * (1.0 - needed / rate);
-            allocation.shares.row_mut(m).iter_mut().for_each(|share| *share *= kept);
-        }
-    }
-    allocation
-}
-
-/// Numbers below what is asked for, from a seed.
-fn drawing(seed: Seed) -> impl FnMut(usize) -> usize {
-    let mut drawn = 0;
-    move |below| {
-        drawn += 1;
-        (seed.numbered(drawn).0 % below.max(1) as u64) as usize
     }
 }
 

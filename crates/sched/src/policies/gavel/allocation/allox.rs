@@ -18,14 +18,19 @@ use crate::solve::assign;
 pub fn allox(problem: &Problem, running: &[Option<usize>], alpha: f64) -> Shares {
     let mut shares = Shares::nothing(problem.jobs.len(), problem.columns.len());
     let mut free: Vec<u32> = problem.pools.iter().map(|pool| pool.gpus).collect();
+    let mut stays = vec![false; problem.jobs.len()];
     for (job, column) in running.iter().enumerate() {
         let Some(column) = *column else { continue };
-        let pool = &mut free[problem.columns[column].pool];
-        *pool = pool.saturating_sub(problem.jobs[job].gang);
-        shares.row_mut(job)[column] = 1.0;
+        let (pool, gang) = (&mut free[problem.columns[column].pool], problem.jobs[job].gang);
+        // Where its GPUs are gone it waits like all others.
+        if problem.may_run(job, column) && *pool >= gang {
+            *pool -= gang;
+            shares.row_mut(job)[column] = 1.0;
+            stays[job] = true;
+        }
     }
     let mut waiting: Vec<usize> = (0..problem.jobs.len())
-        .filter(|job| running[*job].is_none() && problem.jobs[*job].gang == 1)
+        .filter(|job| !stays[*job] && problem.jobs[*job].gang == 1)
         .filter(|job| (0..problem.columns.len()).any(|column| can_use(problem, &free, *job, column)))
         .collect();
     waiting.sort_by(|a, b| problem.jobs[*b].since_arrival_s.total_cmp(&problem.jobs[*a].since_arrival_s));

@@ -9,7 +9,7 @@
 //! The transformation of Charnes and Cooper gives the same optimum, as a test shows, but its program has a variable in all rows.
 //!
 //! A job with a deadline must have the rate that meets it. Where not all can be met at once, all deadlines are dropped, as the
-//! public code does.
+//! public code does; the policy then asks again for fewer of them.
 
 use super::frame::{Cell, Solved, Space};
 use super::max_min::may_have;
@@ -42,6 +42,9 @@ const LEAST_PRICE: f64 = 1e-9;
 const SETTLED: f64 = 1e-10;
 const MOST_GUESSES: u32 = 50;
 
+/// Rates that deadlines need may be missed by this share, so that there is room to search in where they take all time.
+const ROOM: f64 = 1e-7;
+
 /// Shares that make the most of money.
 pub fn min_cost(problem: &Problem, form: CostForm) -> Result<Cheapest, Unsolved> {
     let (solved, objective, meets_deadlines) = solve(problem, Space::Alone(Sight::Aware), form)?;
@@ -70,7 +73,9 @@ fn solve<'a>(
     };
     let needs: Vec<f64> = problem.jobs.iter().map(need).collect();
     let meets_deadlines = may_have(problem, space, &needs)?;
-    let needs = if meets_deadlines { &needs[..] } else { &[] };
+    let needs: Vec<f64> =
+        if meets_deadlines { needs.iter().map(|need| need * (1.0 - ROOM)).collect() } else { Vec::new() };
+    let needs = &needs[..];
     let cheap = |cell: &Cell| cell.rate / price(problem, cell);
     let first = greatest(problem, space, cheap, needs)?;
     let (solved, objective) = match form {

@@ -5,7 +5,8 @@
 //! equally among pairs and jobs alone.
 //!
 //! Where we differ: the public code adds up what a pair is worth over all types and compares that with 1, which a pair fails only
-//! if it is worth a third; here it is the mean over types.
+//! if it is worth a third; here it is the mean over types. It also pairs jobs that can share no type, which then wait until they are
+//! parted; here these are not paired, nor are those that would be parted at once by the mean.
 
 use std::collections::BTreeMap;
 
@@ -56,7 +57,12 @@ pub fn gandiva(
     if wanted <= there {
         return equal(problem, (0..problem.jobs.len()).map(Combination::Alone).collect());
     }
-    pair_up(problem, partners, draw);
+    let fits = |pair: (usize, usize)| {
+        let on = |column: usize| sharing.worth(problem, pair, column) > 0.0;
+        let somewhere = (0..problem.columns.len()).any(on);
+        somewhere && (parting == Parting::Sum || worth(problem, sharing, pair, parting) > 0.0)
+    };
+    pair_up(problem, partners, draw, &fits);
     let mut combinations = Vec::new();
     for (place, job) in problem.jobs.iter().enumerate() {
         match partners.get(&job.id).map(|partner| places[partner]) {
@@ -83,7 +89,12 @@ fn worth(problem: &Problem, sharing: &Sharing, pair: (usize, usize), parting: Pa
     }
 }
 
-fn pair_up(problem: &Problem, partners: &mut Partners, draw: &mut dyn FnMut(usize) -> usize) {
+fn pair_up(
+    problem: &Problem,
+    partners: &mut Partners,
+    draw: &mut dyn FnMut(usize) -> usize,
+    fits: &dyn Fn((usize, usize)) -> bool,
+) {
     let mut alone: Vec<usize> =
         (0..problem.jobs.len()).filter(|place| !partners.contains_key(&problem.jobs[*place].id)).collect();
     for _ in 0..alone.len() {
@@ -92,7 +103,7 @@ fn pair_up(problem: &Problem, partners: &mut Partners, draw: &mut dyn FnMut(usiz
         }
         let (i, j) = two_of(alone.len(), draw);
         let (a, b) = (&problem.jobs[alone[i]], &problem.jobs[alone[j]]);
-        if a.gang == b.gang {
+        if a.gang == b.gang && fits((alone[i], alone[j])) {
             partners.insert(a.id, b.id);
             partners.insert(b.id, a.id);
             alone.remove(i.max(j));

@@ -75,9 +75,12 @@ pub fn fifo_blind(
     draw: &mut dyn FnMut(usize) -> usize,
 ) -> Shares {
     let mut free = Free::new(problem);
-    let mut placed = running.to_vec();
+    let mut placed = vec![None; running.len()];
     for (job, column) in running.iter().enumerate() {
-        column.iter().for_each(|column| free.take(job, *column));
+        // Where its GPUs are gone it waits like all others.
+        let Some(column) = column.filter(|column| free.fits(job, *column)) else { continue };
+        free.take(job, column);
+        placed[job] = Some(column);
     }
     for (job, place) in placed.iter_mut().enumerate().filter(|(_, place)| place.is_none()) {
         let fitting: Vec<usize> =

@@ -79,8 +79,8 @@ impl Sharing {
 }
 
 /// Divides times beside kinds of jobs among pairs. For two kinds each pair has the product of its two times, over the sum of
-/// all; within a kind the times are laid end to end, and those at the same place of both halves are pairs, unless all are equal:
-/// then so are all pairs.
+/// all, or, if only pairs that are needed are asked for, as few pairs as there are jobs; within a kind the times are laid end to end, and those at the same place of both halves are pairs, unless all are equal
+/// and all pairs are asked for: then so are all pairs.
 pub(super) fn expand(
     problem: &Problem,
     sharing: &Sharing,
@@ -112,13 +112,14 @@ pub(super) fn expand(
             }
         }
     }
+    let is_few = sharing.pairs == Pairs::Needed;
     for ((own, kind, column), times) in &beside {
         let pairs = match own.cmp(kind) {
             std::cmp::Ordering::Less => {
                 let others = beside.get(&(*kind, *own, *column)).map_or(&[][..], Vec::as_slice);
-                across(times, others)
+                if is_few { along(times, others) } else { across(times, others) }
             }
-            std::cmp::Ordering::Equal => within(times),
+            std::cmp::Ordering::Equal => within(times, is_few),
             std::cmp::Ordering::Greater => continue,
         };
         for (a, b, share) in pairs {
@@ -141,14 +142,41 @@ fn across(times: &[(usize, f64)], others: &[(usize, f64)]) -> Vec<(usize, usize,
     pairs.map(|(a, b, product)| (a, b, product / total)).collect()
 }
 
+/// Both kinds are laid end to end, and those at the same place are pairs: fewer than there are jobs.
+fn along(times: &[(usize, f64)], others: &[(usize, f64)]) -> Vec<(usize, usize, f64)> {
+    let sum = |of: &[(usize, f64)]| of.iter().map(|(_, time)| time).sum::<f64>();
+    let scale = sum(times) / sum(others);
+    if !(scale.is_finite() && scale > 0.0) {
+        return Vec::new();
+    }
+    let (mut i, mut j) = (0, 0);
+    let (mut of_a, mut of_b) = (times[0].1, others[0].1 * scale);
+    let mut pairs = Vec::new();
+    while i < times.len() && j < others.len() {
+        let share = of_a.min(of_b);
+        if share > 0.0 {
+            pairs.push((times[i].0, others[j].0, share));
+        }
+        (of_a, of_b) = (of_a - share, of_b - share);
+        if of_a <= of_b {
+            i += 1;
+            of_a = times.get(i).map_or(0.0, |(_, time)| *time);
+        } else {
+            j += 1;
+            of_b = others.get(j).map_or(0.0, |(_, time)| time * scale);
+        }
+    }
+    pairs
+}
+
 /// How much times may differ and still count as equal.
 const ALIKE: f64 = 1e-6;
 
-fn within(times: &[(usize, f64)]) -> Vec<(usize, usize, f64)> {
+fn within(times: &[(usize, f64)], is_few: bool) -> Vec<(usize, usize, f64)> {
     let greatest = times.iter().fold(0.0, |most: f64, (_, time)| most.max(*time));
     let least = times.iter().fold(f64::INFINITY, |least: f64, (_, time)| least.min(*time));
     let mut pairs = Vec::new();
-    if greatest - least <= ALIKE * greatest {
+    if !is_few && greatest - least <= ALIKE * greatest {
         let each = times.iter().map(|(_, time)| time).sum::<f64>() / times.len() as f64;
         let each = each / (times.len() - 1) as f64;
         for (i, (a, _)) in times.iter().enumerate() {
