@@ -265,7 +265,7 @@ impl Slot<'_> {
             let target = lines[at].target();
             let each = copies(&target);
             let nodes = each.iter().map(|(node, _)| node.index()).collect();
-            (each.len() == target.copies() as usize).then_some(nodes)
+            (each.len() == target.copies()).then_some(nodes)
         };
         let found: Vec<Option<Vec<usize>>> = self.books.parents.iter().map(|(at, _)| nodes_of(*at)).collect();
         let mut is_by_copy = found.iter().map(Option::is_some);
