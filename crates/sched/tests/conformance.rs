@@ -277,6 +277,46 @@ fn every_policy_keeps_the_contract_on_random_histories() {
     assert!(broken.is_empty(), "{}", broken.join("\n"));
 }
 
+/// Parameters besides the defaults that change much of what a policy does.
+const PARAMETERS: [(&str, &str); 15] = [
+    ("gavel", "compatibility = true"),
+    ("gavel", "packed = true"),
+    ("gavel", "packed = true\ncompatibility = true"),
+    ("gavel", "by_place = true"),
+    ("gavel", "start_at_events = true"),
+    ("gavel", "start_at_events = true\nwhole_iterations = true"),
+    ("gavel", "round_end = 'last_slice'\norder = 'by_type'"),
+    ("gavel", "objective = 'fifo'"),
+    ("gavel", "objective = 'fifo'\naware = false"),
+    ("gavel", "objective = 'fifo'\npacked = true\npass_unfit = true"),
+    ("gavel", "objective = 'hierarchical'\nwithin = 'fifo'"),
+    ("gavel", "objective = 'cost'"),
+    ("gavel", "objective = 'finish_time_fairness'\npacked = true\nstart_at_events = true"),
+    ("gandiva", "compatibility = true\nparting = 'sum'"),
+    ("allox", "compatibility = true"),
+];
+
+#[test]
+fn gavels_policies_keep_the_contract_whatever_their_parameters() {
+    let mut broken = Vec::new();
+    for (policy, parameters) in PARAMETERS {
+        let table: toml::Table = parameters.parse().expect("parameters are TOML");
+        let shown = table.clone();
+        let make: Make = Arc::new(move || policies::build(policy, &table).expect("the parameters exist"));
+        let rule = if shown.contains_key("compatibility") { Rule::FirstFit } else { Rule::Pack };
+        for seed in 0..8 {
+            let _trying = Trying(format!("{policy} {parameters} with seed {seed}"));
+            let complaints = judge(&make, rule, seed);
+            if !complaints.is_empty() {
+                let first = complaints[..complaints.len().min(3)].join("\n");
+                broken.push(format!("{policy} {shown} with seed {seed}, {}:\n{first}", complaints.len()));
+                break;
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
 #[test]
 fn no_jobs_one_job_and_an_impossible_job_are_decided() {
     for entry in policies::ALL {

@@ -59,6 +59,8 @@ struct Line {
     policy: (&'static str, &'static str),
     jct: f64,
     makespan: f64,
+    /// The same for completion times on set B.
+    jct_on_b: f64,
     /// Means of completion times and makespans in hours on the sets A, B and C.
     sets: [Option<(f64, f64)>; 3],
 }
@@ -69,11 +71,15 @@ const fn line(
     (jct, makespan): (f64, f64),
     sets: [Option<(f64, f64)>; 3],
 ) -> Line {
-    Line { public, policy, jct, makespan, sets }
+    Line { public, policy, jct, makespan, jct_on_b: jct, sets }
 }
 
-/// Bounds are those for the sets. On set B, where the public simulator answers one problem with 23 or 27 hours by which of
-/// several optima its solver returns, means of completion times may be 15 % apart.
+/// On set B the public simulator answers one problem with 23 or 27 hours by which of several optima its solver returns.
+const fn wider_on_b(line: Line) -> Line {
+    Line { jct_on_b: 0.15, ..line }
+}
+
+/// Bounds are those for the sets.
 const LINES: &[Line] = &[
     line(
         "fifo_perf",
@@ -94,24 +100,24 @@ const LINES: &[Line] = &[
         (0.05, 0.05),
         [Some((26.6466, 212.3047)), Some((37.3654, 288.6166)), Some((27.2973, 291.2985))],
     ),
-    line(
+    wider_on_b(line(
         "max_min_fairness_perf",
         ("gavel", "compatibility = true"),
         (0.05, 0.05),
         [Some((20.5353, 133.3027)), Some((26.9856, 170.6956)), Some((21.4008, 185.1103))],
-    ),
+    )),
     line(
         "finish_time_fairness",
         ("gavel", "compatibility = true\nobjective = 'finish_time_fairness'\naware = false"),
         (0.05, 0.05),
         [Some((26.4343, 213.3502)), Some((37.5088, 289.1209)), None],
     ),
-    line(
+    wider_on_b(line(
         "finish_time_fairness_perf",
         ("gavel", "compatibility = true\nobjective = 'finish_time_fairness'"),
         (0.05, 0.05),
         [Some((20.5808, 133.2024)), Some((26.8625, 172.1986)), Some((21.4112, 181.0759))],
-    ),
+    )),
     // Of this one only the makespan has a bound of its own; its completion times have that of the next.
     line(
         "min_total_duration",
@@ -131,12 +137,12 @@ const LINES: &[Line] = &[
         (0.10, 0.10),
         [Some((20.9313, 134.5632)), Some((27.9474, 173.3454)), Some((24.3964, 193.5006))],
     ),
-    line(
+    wider_on_b(line(
         "max_min_fairness_water_filling_perf",
         ("gavel", "compatibility = true\nobjective = 'water_filling'"),
         (0.05, 0.05),
         [Some((20.5182, 133.3435)), Some((26.7320, 169.9091)), None],
-    ),
+    )),
     line("allox", ("allox", "compatibility = true"), (0.02, 0.02), [Some((20.2126, 136.0376)), None, None]),
     line(
         "gandiva",
@@ -157,6 +163,11 @@ const LINES: &[Line] = &[
         [Some((19.0675, 131.8951)), None, None],
     ),
 ];
+
+/// Policies of the public code that are not compared: `fifo` draws a type and then uses another.
+const LEFT_OUT: [&str; 1] = ["fifo"];
+/// The runs that are compared.
+const COMPARED: u32 = 24;
 
 struct Published {
     setting: String,
@@ -197,9 +208,13 @@ fn jobs(data: &Path, row: &Published) -> BTreeMap<u32, f64> {
 #[test]
 fn every_run_comes_out_as_in_the_public_simulator() {
     let Some(data) = public("") else { return };
-    let mut wrong = Vec::new();
+    let (mut wrong, mut compared) = (Vec::new(), 0);
     for row in published(&data) {
-        let Some(line) = LINES.iter().find(|line| line.public == row.policy) else { continue };
+        let Some(line) = LINES.iter().find(|line| line.public == row.policy) else {
+            assert!(LEFT_OUT.contains(&&*row.policy), "nothing is compared with {}", row.policy);
+            continue;
+        };
+        compared += 1;
         let cluster = cluster(&row.cluster);
         let path = data.join(format!("gavel_runs/traces/{}.trace", row.setting));
         let (_, ours) = run(line.policy, workload(&path, &cluster), cluster);
@@ -221,10 +236,17 @@ fn every_run_comes_out_as_in_the_public_simulator() {
             ours.gpu_utilization,
         );
         println!("{told}");
-        if jct_off.abs() > line.jct || makespan_off > line.makespan || makespan_off < -shorter {
+        let used_off = off(ours.gpu_utilization, row.utilisation);
+        let is_used_alike = used_off.abs() <= line.jct.max(line.makespan).max(shorter);
+        if jct_off.abs() > line.jct
+            || makespan_off > line.makespan
+            || makespan_off < -shorter
+            || !is_used_alike
+        {
             wrong.push(told);
         }
     }
+    assert_eq!(compared, COMPARED, "runs are missing");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
@@ -289,7 +311,7 @@ fn the_sets_come_out_as_in_the_public_simulator_and_in_its_order() {
                 100.0 * off.1
             );
             println!("{told}");
-            let most = if preset == "gavel-b" && line.jct >= 0.05 { line.jct.max(0.15) } else { line.jct };
+            let most = if preset == "gavel-b" { line.jct_on_b } else { line.jct };
             if off.0.abs() > most || off.1.abs() > line.makespan {
                 wrong.push(told);
             }

@@ -258,6 +258,25 @@ fn what_makes_no_sense_is_refused_with_its_name() {
 }
 
 #[test]
+fn gangs_without_a_figure_are_refused_and_not_made_jobs_without_work() {
+    let whole = trainyard_sim::physics::gavel_throughputs();
+    let mut table = trainyard_sim::physics::ThroughputTable::default();
+    for name in drawn(&preset("gavel-a")).models {
+        let row = table.intern(&name);
+        let known = whole.row(&name).expect("it is built in");
+        let place = trainyard_sim::physics::Locality::Node;
+        table.insert(row, "v100", 1, false, whole.per_s(known, "v100", 1, place).expect("it runs"));
+        for gpus in [1, 2, 4, 8] {
+            table.insert(row, "p100", gpus, false, 1.0);
+        }
+    }
+    let lacking =
+        Parameters { throughputs: Some(std::sync::Arc::new(table)), ..with("gavel", "multi_gpu = true") };
+    let told = generate(&lacking).expect_err("no length follows from nothing").to_string();
+    assert!(told.contains(" x v100"), "{told}");
+}
+
+#[test]
 fn more_load_is_more_jobs_in_the_same_time() {
     let plain = drawn(&Parameters { jobs: Some(4000), ..preset("gavel") });
     let more = drawn(&Parameters { jobs: Some(4000), ..preset("gavel") }.times(1.5).expect("possible"));

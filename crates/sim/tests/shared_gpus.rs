@@ -46,10 +46,14 @@ fn job(id: u32) -> Arc<Job> {
 }
 
 fn backend(truths: Vec<Truth>) -> SimBackend {
+    backend_with(truths, Physics::default())
+}
+
+fn backend_with(truths: Vec<Truth>, physics: Physics) -> SimBackend {
     let jobs = truths.into_iter().enumerate().map(|(id, truth)| (job(id as u32), truth)).collect();
     let workload = Workload { jobs, ..Workload::default() };
     let options = Options { abilities: Abilities::ALL, ..Options::default() };
-    let mut backend = SimBackend::new(Cluster::uniform(1, 3, "v100"), workload, Physics::default(), options);
+    let mut backend = SimBackend::new(Cluster::uniform(1, 3, "v100"), workload, physics, options);
     let arrivals = backend.wait(None).expect("jobs arrive");
     assert!(arrivals.events.iter().all(|event| matches!(event, Event::Arrived { .. })));
     backend
@@ -98,6 +102,18 @@ fn both_go_as_was_measured_of_the_pair_and_the_one_that_is_left_as_if_alone() {
     assert_eq!(told(&mut backend), (0.0, vec![(1, Some(1.0)), (0, Some(6.0))]));
     assert_eq!(told(&mut backend), (10.0, vec![(1, Some(4.0)), (0, None)]), "60 iterations, 6 a second");
     assert_eq!(told(&mut backend), (20.0, vec![(1, None)]), "10 of 50 are done, 4 a second from now on");
+}
+
+#[test]
+fn what_a_pair_costs_is_counted_once() {
+    let table = table();
+    let speed = |row| Speed::Table { table: Arc::clone(&table), row };
+    let physics = Physics { sharing_slowdown: 0.5, ..Physics::default() };
+    let mut backend = backend_with(vec![truth(speed(0), 60.0), truth(speed(1), 50.0)], physics);
+    start(&mut backend, 0, GpuSet::half(0b11));
+    assert_eq!(told(&mut backend), (0.0, vec![(0, Some(10.0))]));
+    start(&mut backend, 1, GpuSet::half(0b11));
+    assert_eq!(told(&mut backend), (0.0, vec![(1, Some(1.0)), (0, Some(6.0))]));
 }
 
 #[test]

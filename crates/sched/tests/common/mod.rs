@@ -8,8 +8,9 @@ use trainyard_sched::control::{Action, Batch, Core, Event, How, Outcome, Setting
 use trainyard_sched::decide::{Abilities, Policy};
 use trainyard_sched::model::{
     Allocation, Attempt, Cluster, DataParallel, Declared, GPU, Goals, GpuTypeId, GpuTypeSet, Job, JobId,
-    LossPoint, MoveCost, NodeId, NodeState, Parallelism, PriorityClass, RackId, Resources, Seed, Span, Task,
-    TaskGraph, TenantId, Tenants, Time, Topology, UNLIMITED, Wanted, WorkerRange,
+    LossPoint, ModelId, MoveCost, NodeId, NodeState, Parallelism, PriorityClass, RackId, Rate, RateBeside,
+    Rates, Resources, Seed, Span, Task, TaskGraph, TenantId, Tenants, Time, Topology, UNLIMITED, Wanted,
+    WorkerRange,
 };
 use trainyard_sched::place::Rule;
 use trainyard_sched::view::Phase;
@@ -137,6 +138,30 @@ fn shape(dice: &mut Dice) -> Parallelism {
     }
 }
 
+/// How many models jobs are of.
+const MODELS: u64 = 3;
+
+/// How fast gangs of a model are by GPU type, alone and beside others; not every type is known, some do not fit, and some pairs
+/// neither.
+fn rates(shape: &Parallelism, model: ModelId, cluster: &Cluster) -> Option<Arc<Rates>> {
+    let workers = shape.data_parallel()?.workers.min;
+    // The same for all jobs of the model.
+    let draw = |of: u64| Seed(u64::from(model.0)).numbered(of).0 % 6;
+    let (mut alone, mut beside) = (Vec::new(), Vec::new());
+    for i in 0..cluster.gpu_types.len() as u8 {
+        let (gpu_type, per_s) = (GpuTypeId(i), draw(u64::from(i)) as f64);
+        if per_s < 5.0 {
+            alone.push(Rate { gpu_type, workers, spread: false, iterations_per_s: per_s });
+        }
+        let pair = |other: u64| {
+            let iterations_per_s = per_s * draw(100 + 10 * other + u64::from(i)) as f64 / 6.0;
+            RateBeside { other: ModelId(other as u32), gpu_type, workers, iterations_per_s }
+        };
+        beside.extend((0..MODELS).map(pair));
+    }
+    Rates::new(alone, beside).shared()
+}
+
 /// A job of any kind. Some can never run on the cluster.
 pub(crate) fn job(dice: &mut Dice, id: u32, at: Time, cluster: &Cluster, tenants: &Tenants) -> Arc<Job> {
     let gpu_types = if dice.chance(20) {
@@ -147,12 +172,16 @@ pub(crate) fn job(dice: &mut Dice, id: u32, at: Time, cluster: &Cluster, tenants
     let topology =
         dice.pick(&[Topology::Anywhere, Topology::Anywhere, Topology::SameRack, Topology::SameNode]);
     let seconds = 10 + dice.roll(3000);
+    let shape = shape(dice);
+    let model = dice.chance(60).then(|| ModelId(dice.roll(MODELS) as u32));
+    let rates = model.and_then(|model| rates(&shape, model, cluster));
     let declared = match dice.roll(4) {
-        0 => Declared::default(),
-        1 => Declared { limit: Some(Span::from_secs(seconds)), ..Declared::default() },
+        0 => Declared { rates, ..Declared::default() },
+        1 => Declared { limit: Some(Span::from_secs(seconds)), rates, ..Declared::default() },
         _ => Declared {
             iterations: Some(seconds as f64),
             iteration: Some(Span::from_secs(1)),
+            rates,
             ..Declared::default()
         },
     };
@@ -160,11 +189,13 @@ pub(crate) fn job(dice: &mut Dice, id: u32, at: Time, cluster: &Cluster, tenants
         class: PriorityClass(dice.pick(&[0, 0, 0, 1])),
         movable: dice.chance(85),
         weight: dice.pick(&[1.0, 1.0, 2.0]),
+        deadline: dice.chance(20).then(|| at + Span::from_secs(dice.roll(5000))),
         ..Goals::default()
     };
     Arc::new(Job {
         tenant: TenantId(dice.roll(tenants.len() as u64) as u32),
-        shape: shape(dice),
+        model,
+        shape,
         wanted: Wanted { gpu_types, topology, mixed_gpu_types: dice.chance(20) },
         goals,
         declared,
@@ -327,6 +358,9 @@ fn generated_jobs_and_clusters_are_of_every_kind() {
                 ("same node", job.wanted.topology == Topology::SameNode),
                 ("unmovable", !job.goals.movable),
                 ("class", job.goals.class.0 > 0),
+                ("model", job.model.is_some()),
+                ("deadline", job.goals.deadline.is_some()),
+                ("pair", job.declared.rates.as_ref().is_some_and(|rates| !rates.beside().is_empty())),
             ]);
             kinds.for_each(|(kind, is)| *seen.entry(kind).or_insert(false) |= is);
         }

@@ -63,11 +63,13 @@ pub enum GenerateError {
     },
     /// A model of the preset of which the table of throughputs knows nothing.
     #[error(
-        "the table of throughputs has no figure for `{model}` on one {gpu_type}; give another table, or none"
+        "the table of throughputs has no figure for `{model}` on {gpus} x {gpu_type}; give another table, or none"
     )]
     NotInTable {
         /// The model.
         model: String,
+        /// The gang.
+        gpus: u32,
         /// The GPU type.
         gpu_type: &'static str,
     },

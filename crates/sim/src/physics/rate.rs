@@ -81,8 +81,11 @@ impl Physics {
             Parallelism::TaskGraph(_) => self.graph_speed(cluster, job, held, crowd),
             Parallelism::DataParallel(_) => self.gang_speed(cluster, truth, held, crowd),
         };
-        let shared = 1.0 + self.sharing_slowdown * f64::from(crowd.sharers);
-        per_s * self.distance_factor(cluster, held) / shared * beside_factor(cluster, job, truth, held, crowd)
+        let beside = beside_factor(cluster, job, truth, held, crowd);
+        // What was measured of a pair is all that the one costs the other.
+        let sharers = crowd.sharers.saturating_sub(u32::from(beside.is_some()));
+        let shared = 1.0 + self.sharing_slowdown * f64::from(sharers);
+        per_s * self.distance_factor(cluster, held) / shared * beside.unwrap_or(1.0)
     }
 
     fn gang_speed(&self, cluster: &Cluster, truth: &Truth, held: &Allocation, crowd: Crowd) -> f64 {
@@ -183,13 +186,19 @@ pub(crate) fn locality(cluster: &Cluster, held: &Allocation) -> Locality {
 }
 
 /// How fast a gang goes, in proportion, because it shares all its devices with another one: as was measured of the two
-/// kinds of job, else half as fast, as if they took turns.
-fn beside_factor(cluster: &Cluster, job: &Job, truth: &Truth, held: &Allocation, crowd: Crowd) -> f64 {
+/// kinds of job, else half as fast, as if they took turns. `None` if it does not share them.
+fn beside_factor(
+    cluster: &Cluster,
+    job: &Job,
+    truth: &Truth,
+    held: &Allocation,
+    crowd: Crowd,
+) -> Option<f64> {
     const TURNS: f64 = 0.5;
     if crowd.sharers == 0 || !held.is_beside(&job.shape) {
-        return 1.0;
+        return None;
     }
-    let Speed::Table { table, row } = &truth.speed else { return TURNS };
+    let Speed::Table { table, row } = &truth.speed else { return Some(TURNS) };
     let gpus: u32 = held.placements().iter().map(|p| p.gpus.count()).sum();
     let measured = |gpu_type: GpuTypeId| {
         let name = &cluster.gpu_types[gpu_type.index()].name;
@@ -197,7 +206,7 @@ fn beside_factor(cluster: &Cluster, job: &Job, truth: &Truth, held: &Allocation,
         Some(table.pair_per_s(*row, crowd.beside?, name, gpus)? / alone)
     };
     let factors = gpu_types(cluster, held).into_iter().map(|gpu_type| measured(gpu_type).unwrap_or(TURNS));
-    factors.fold(f64::INFINITY, f64::min)
+    Some(factors.fold(f64::INFINITY, f64::min))
 }
 
 /// Adds the time to bring gradients together over the nodes of the job.

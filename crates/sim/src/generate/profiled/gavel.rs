@@ -3,7 +3,7 @@
 
 use super::job_types::JOB_TYPES;
 use super::python::PythonRandom;
-use super::{Drawn, GavelOptions, References};
+use super::{Drawn, GavelOptions, GenerateError, References};
 
 /// What is added to the seed for each stream.
 const JOBS: u64 = 2;
@@ -11,7 +11,12 @@ const ARRIVALS: u64 = 3;
 const OBJECTIVES: u64 = 6;
 
 /// So many jobs.
-pub(super) fn draw(seed: u64, jobs: u32, options: &GavelOptions, rates: &References) -> Vec<Drawn> {
+pub(super) fn draw(
+    seed: u64,
+    jobs: u32,
+    options: &GavelOptions,
+    rates: &References,
+) -> Result<Vec<Drawn>, GenerateError> {
     let stream = |offset: u64| PythonRandom::new(seed.wrapping_add(offset));
     let (mut random, mut arrivals, mut objectives) = (stream(JOBS), stream(ARRIVALS), stream(OBJECTIVES));
     let mut submitted_s = 0.0;
@@ -26,14 +31,14 @@ pub(super) fn draw(seed: u64, jobs: u32, options: &GavelOptions, rates: &Referen
             u if u < 0.67 => 2.0,
             _ => 10.0,
         });
-        Drawn {
+        Ok(Drawn {
             job_type,
             gpus,
-            steps: duration_s * rates.per_s(job_type, gpus),
+            steps: duration_s * rates.per_s(job_type, gpus)?,
             submitted_s,
             weight,
             patience_s: patience.map(|factor| factor * duration_s),
-        }
+        })
     };
     (0..jobs).map(job).collect()
 }

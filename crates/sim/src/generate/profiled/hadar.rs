@@ -3,7 +3,7 @@
 
 use super::job_types::{CYCLE_GAN, JOB_TYPES, LM, RESNET_18, RESNET_50, TRANSFORMER, of_model};
 use super::python::PythonRandom;
-use super::{Drawn, References};
+use super::{Drawn, GenerateError, References};
 
 /// GPU-hours of each category and the models in it.
 const CATEGORIES: [((f64, f64), &[&str]); 4] = [
@@ -24,7 +24,7 @@ const MIX: [(&str, Option<u32>); 5] = [
 const MIX_HOURS: (f64, f64) = (2.0, 6.0);
 
 /// Jobs of four categories.
-pub(super) fn draw(seed: u64, jobs: u32, rates: &References) -> Vec<Drawn> {
+pub(super) fn draw(seed: u64, jobs: u32, rates: &References) -> Result<Vec<Drawn>, GenerateError> {
     let mut random = PythonRandom::new(seed);
     let job = |_| {
         let ((least, most), models) = random.choice(&CATEGORIES);
@@ -38,20 +38,21 @@ pub(super) fn draw(seed: u64, jobs: u32, rates: &References) -> Vec<Drawn> {
             _ => 8,
         };
         let gpus = if JOB_TYPES[job_type].distributed { size } else { 1 };
-        at_once(job_type, gpus, gpu_hours * 3600.0 / f64::from(gpus) * rates.per_s(job_type, gpus))
+        let each_s = gpu_hours * 3600.0 / f64::from(gpus);
+        Ok(at_once(job_type, gpus, each_s * rates.per_s(job_type, gpus)?))
     };
     (0..jobs).map(job).collect()
 }
 
 /// Jobs of one GPU.
-pub(super) fn draw_mix(seed: u64, jobs: u32, rates: &References) -> Vec<Drawn> {
+pub(super) fn draw_mix(seed: u64, jobs: u32, rates: &References) -> Result<Vec<Drawn>, GenerateError> {
     let mut random = PythonRandom::new(seed);
     let job = |i: u32| {
         let (model, batch) = MIX[i as usize % MIX.len()];
         let is = |job_type: &usize| JOB_TYPES[*job_type].batch == batch;
         let job_type = of_model(model).into_iter().find(is).expect("a mix has known types");
         let hours = random.uniform(MIX_HOURS.0, MIX_HOURS.1);
-        at_once(job_type, 1, hours * 3600.0 * rates.per_s(job_type, 1))
+        Ok(at_once(job_type, 1, hours * 3600.0 * rates.per_s(job_type, 1)?))
     };
     (0..jobs).map(job).collect()
 }

@@ -66,12 +66,12 @@ pub(super) fn generate(
     let (drawn, distance) = match kind {
         Profiled::Gavel { .. } => {
             let options: GavelOptions = kind.options(preset, &parameters.options)?;
-            (gavel::draw(seed, jobs, &options, &rates), options.distance)
+            (gavel::draw(seed, jobs, &options, &rates)?, options.distance)
         }
         Profiled::Categories => {
             let options: CategoryOptions = kind.options(preset, &parameters.options)?;
             common.wanted.mixed_gpu_types = true;
-            (hadar::draw(seed, jobs, &rates), options.distance)
+            (hadar::draw(seed, jobs, &rates)?, options.distance)
         }
         Profiled::Mix => {
             let options: MixOptions = kind.options(preset, &parameters.options)?;
@@ -84,7 +84,7 @@ pub(super) fn generate(
                 cost.load = Span::from_secs_f64(options.restart_s - save_s);
                 cost.merge = Span::from_secs_f64(options.aggregate_s);
             }
-            (hadar::draw_mix(seed, jobs, &rates), false)
+            (hadar::draw_mix(seed, jobs, &rates)?, false)
         }
     };
     if !parameters.options.is_empty() {
@@ -124,15 +124,17 @@ impl References {
         let row = |name: String| {
             let row =
                 table.row(&name).filter(|row| table.per_s(*row, REFERENCE_TYPE, 1, Locality::Node).is_some());
-            row.ok_or(GenerateError::NotInTable { model: name, gpu_type: REFERENCE_TYPE })
+            row.ok_or(GenerateError::NotInTable { model: name, gpus: 1, gpu_type: REFERENCE_TYPE })
         };
         let rows = JOB_TYPES.iter().map(|job_type| row(job_type.name())).collect::<Result<_, _>>()?;
         Ok(Self { table: table.clone(), rows })
     }
 
     /// Steps a second of a gang.
-    fn per_s(&self, job_type: usize, gpus: u32) -> f64 {
-        self.table.per_s(self.rows[job_type], REFERENCE_TYPE, gpus, Locality::Node).unwrap_or(0.0)
+    fn per_s(&self, job_type: usize, gpus: u32) -> Result<f64, GenerateError> {
+        let known = self.table.per_s(self.rows[job_type], REFERENCE_TYPE, gpus, Locality::Node);
+        let model = || JOB_TYPES[job_type].name();
+        known.ok_or_else(|| GenerateError::NotInTable { model: model(), gpus, gpu_type: REFERENCE_TYPE })
     }
 }
 
