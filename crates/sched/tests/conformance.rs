@@ -86,12 +86,16 @@ impl Judge {
             }
             let said = verdict.map(|(_, verdict)| *verdict.reason());
             let unplaceable = matches!(said, Some(Reason::Unplaceable { .. }));
-            if said.is_some() && impossible != unplaceable {
+            // A policy that looks at rates may know that it fits nowhere that it wants.
+            let known = common::fitting(&seen.cluster, job);
+            let may_be_said =
+                largest_gang_by(self.rule, &seen.cluster, &job.shape, &known) < ask.workers.max(1);
+            if said.is_some() && (impossible && !unplaceable || unplaceable && !may_be_said) {
                 self.complain(seen, "unplaceable", (view.id(), said, impossible));
             }
             let backs_off = view.shuns.is_some_and(|(_, until)| until > seen.at);
             if self.inner.is_work_conserving() && !impossible && !backs_off {
-                let placed = free.place(Rule::Pack, &ask);
+                let placed = free.place(Rule::Pack, &Ask::minimum(&job.shape, &known));
                 if let Some(room) = placed {
                     free.release(&room, &job.shape);
                     self.complain(seen, "idle", (view.id(), room));

@@ -115,7 +115,9 @@ impl Judge {
     /// Counted by hand on what is left after the decision, a gang of whole GPUs really does not fit.
     fn no_capacity(&self, seen: &Snapshot, decision: &Decision, view: &JobView) {
         let rule = common::rule_of(&(self.entry.defaults)());
-        if rule.uses_any_room() && fits_by_hand(seen, decision, &view.job) == Some(true) {
+        // Where a job was found not to fit no policy need put it.
+        let known = Job { wanted: common::fitting(&seen.cluster, &view.job), ..(*view.job).clone() };
+        if rule.uses_any_room() && fits_by_hand(seen, decision, &known) == Some(true) {
             self.complain(seen, "no_capacity", view.id());
         }
     }

@@ -258,7 +258,8 @@ fn workload(dice: &mut Dice, cluster: &Cluster, tenants: &Tenants, rule: Rule) -
         let at = Time::from_secs(dice.roll(4000));
         let mut job = Arc::unwrap_or_clone(common::job(dice, 0, at, cluster, tenants));
         let ask = Ask::minimum(&job.shape, &job.wanted);
-        if largest_gang_by(rule, cluster, &job.shape, &job.wanted) < ask.workers.max(1) {
+        let known = common::fitting(cluster, &job);
+        if largest_gang_by(rule, cluster, &job.shape, &known) < ask.workers.max(1) {
             continue;
         }
         let mut truth = Truth::lasting(Span::from_secs(1 + dice.roll(900)), ask.workers.max(1));

@@ -192,7 +192,7 @@ pub(crate) fn job(dice: &mut Dice, id: u32, at: Time, cluster: &Cluster, tenants
         deadline: dice.chance(20).then(|| at + Span::from_secs(dice.roll(5000))),
         ..Goals::default()
     };
-    Arc::new(Job {
+    let mut job = Job {
         tenant: TenantId(dice.roll(tenants.len() as u64) as u32),
         model,
         shape,
@@ -200,7 +200,23 @@ pub(crate) fn job(dice: &mut Dice, id: u32, at: Time, cluster: &Cluster, tenants
         goals,
         declared,
         ..plain_job(id, at, 1)
-    })
+    };
+    if job.wanted.mixed_gpu_types {
+        // Gangs that fit on no type alone but on several together are not what policies of types are for.
+        job.declared.rates = None;
+    }
+    Arc::new(job)
+}
+
+/// What a job wants without the types of GPUs on which its smallest gang was found not to fit.
+pub(crate) fn fitting(cluster: &Cluster, job: &Job) -> Wanted {
+    let Some(rates) = &job.declared.rates else { return job.wanted };
+    let workers = job.shape.data_parallel().map_or(1, |shape| shape.workers.min.max(1));
+    let fits =
+        |kind: &GpuTypeId| job.wanted.gpu_types.has(*kind) && rates.per_s(*kind, workers, false) != Some(0.0);
+    let kinds: Vec<GpuTypeId> =
+        (0..cluster.gpu_types.len()).map(|i| GpuTypeId(i as u8)).filter(fits).collect();
+    Wanted { gpu_types: GpuTypeSet::of(&kinds), ..job.wanted }
 }
 
 /// How a random history goes.

@@ -36,7 +36,8 @@ impl World {
             let at = Time::from_secs(dice.roll(3000));
             let mut job = Arc::unwrap_or_clone(common::job(&mut dice, 0, at, &cluster, &tenants));
             let workers = Ask::minimum(&job.shape, &job.wanted).workers.max(1);
-            if largest_gang_by(rule, &cluster, &job.shape, &job.wanted) < workers {
+            let known = common::fitting(&cluster, &job);
+            if largest_gang_by(rule, &cluster, &job.shape, &known) < workers {
                 continue;
             }
             let mut truth = Truth::lasting(Span::from_secs(1 + dice.roll(900)), workers);

@@ -180,9 +180,15 @@ impl Members {
                 *per_s = known.map_or(f64::NAN, |per_s| per_s.max(0.0));
             }
             fill_unknown(&mut member.per_s);
-            let slow = member.per_s.iter().all(|per_s| *per_s == 0.0);
-            let never = Part::Never(Reason::Unplaceable { workers, largest: 0 });
-            member.part = if slow { never } else { Part::Gang };
+            let fits_none = member.per_s.iter().all(|per_s| *per_s == 0.0);
+            let types = (0..seen.cluster.gpu_types.len()).map(|i| GpuTypeId(i as u8));
+            let goes = |kind| view.iterations_per_s(kind, workers, false) != Some(0.0);
+            member.part = match (fits_none, job.wanted.mixed_gpu_types && types.into_iter().any(goes)) {
+                (false, _) => Part::Gang,
+                // On several types together it may.
+                (true, true) => Part::Apart,
+                (true, false) => Part::Never(Reason::Unplaceable { workers, largest: 0 }),
+            };
         }
         if view.target.is_some() {
             member.on = self.column_of(&seen.cluster, &view.target, &member);
