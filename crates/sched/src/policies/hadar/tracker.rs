@@ -173,14 +173,17 @@ impl Parent {
         })
     }
 
-    /// Whether a job can be placed copy by copy, were all nodes free.
+    /// Whether a job can be placed copy by copy, were all nodes free. Nodes of a type on which its gang was found not to fit do
+    /// not count.
     pub(super) fn fits_a_node(seen: &Snapshot, view: &JobView) -> bool {
         let Some(parts) = parts(&view.job) else { return false };
         let demand = sum(&parts);
         let needs_gpu = demand.gpu_milli > 0;
-        let may = |node: &Node| {
-            !needs_gpu || node.gpu_type.is_some_and(|gpu_type| view.job.wanted.gpu_types.has(gpu_type))
+        let workers = view.job.shape.data_parallel().map_or(1, |shape| shape.workers.min.max(1));
+        let fits = |kind| {
+            view.job.wanted.gpu_types.has(kind) && view.iterations_per_s(kind, workers, false) != Some(0.0)
         };
+        let may = |node: &Node| !needs_gpu || node.gpu_type.is_some_and(fits);
         seen.cluster.nodes.iter().any(|node| may(node) && demand.fits_in(&node.holds))
     }
 
