@@ -360,6 +360,10 @@ fn generated_jobs_and_clusters_are_of_every_kind() {
         assert_eq!(cluster.validate(), Ok(()), "seed {seed}");
         let kinds = [("types", cluster.gpu_types.len() > 1), ("tenants", tenants.len() > 1)];
         let no_gpus = ("cpu node", cluster.nodes.iter().any(|node| node.gpu_type.is_none()));
+        let misfits = |job: &Job| {
+            let known = fitting(&cluster, job).gpu_types;
+            (0..cluster.gpu_types.len()).filter(|i| !known.has(GpuTypeId(*i as u8))).count()
+        };
         for id in 0..10 {
             let job = job(&mut dice, id, Time::ZERO, &cluster, &tenants);
             let data = job.shape.data_parallel();
@@ -376,6 +380,7 @@ fn generated_jobs_and_clusters_are_of_every_kind() {
                 ("class", job.goals.class.0 > 0),
                 ("model", job.model.is_some()),
                 ("deadline", job.goals.deadline.is_some()),
+                ("misfit", job.wanted.gpu_types == GpuTypeSet::ALL && misfits(&job) > 0),
                 ("pair", job.declared.rates.as_ref().is_some_and(|rates| !rates.beside().is_empty())),
             ]);
             kinds.for_each(|(kind, is)| *seen.entry(kind).or_insert(false) |= is);
