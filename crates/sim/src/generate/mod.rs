@@ -61,7 +61,7 @@ pub struct Parameters {
     pub move_cost: MoveCost,
     /// How fast jobs with parameter servers go.
     pub server_speeds: ServerSpeeds,
-    /// Options of the preset; see [`Preset::options`].
+    /// Options of the preset.
     pub options: toml::Table,
     /// The GPU types of the cluster in the order of their ids. While empty, they are those of the preset's cluster.
     pub gpu_types: Vec<Arc<str>>,
