@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use common::plain_job;
 use trainyard_sched::control::{Action, Batch, Core, Event, How, Outcome, Settings};
-use trainyard_sched::decide::Abilities;
+use trainyard_sched::decide::{Abilities, Reason};
 use trainyard_sched::model::{
     Attempt, Cluster, Declared, Goals, GpuTypeId, Job, JobId, ModelId, NodeId, NodeState, Parallelism, Rate,
     RateBeside, Rates, Resources, Seed, Span, Tenants, Time,
@@ -418,5 +418,40 @@ fn pairs_outlast_a_time_without_contention() {
         (2..4).for_each(|node| world.node(begin + 2000, node, NodeState::Down));
         world.run(begin + 3500, 2000);
         assert_eq!(pairs(&world), before, "the same find each other again");
+    }
+}
+
+/// Rates that differ by hundreds of orders of magnitude, as a broken profile may have them.
+#[test]
+fn shares_are_worked_out_whatever_the_rates() {
+    let odd = [[1e308, 1e308, 1e308], [1e308, 1e-308, 1.0], [1e-300, 1e-300, 1e-300], [1e150, 1e150, 1e-150]];
+    let objectives = [
+        "max_min_fairness",
+        "finish_time_fairness",
+        "makespan",
+        "throughput",
+        "cost",
+        "water_filling",
+        "hierarchical",
+        "proportional",
+        "strategy_proof",
+    ];
+    for (objective, rates) in objectives.iter().flat_map(|objective| odd.map(|rates| (objective, rates))) {
+        let table: toml::Table = format!("objective = '{objective}'").parse().expect("it is TOML");
+        let policy = policies::build("gavel", &table).expect("it exists");
+        let settings = Settings { seed: Seed(0), abilities: Abilities::ALL, strict: true };
+        let mut core = Core::new(cluster(&["v100", "p100"]), Tenants::default(), policy, settings);
+        let jobs = (0..3_u32).map(|id| job(id, 0, 1000.0, &[rates[id as usize], 1.0]));
+        let events = jobs.map(|job| Event::Arrived { job: Arc::new(job) }).collect();
+        core.step(&Batch { at: Time::ZERO, events });
+        let owed = |id: u32| match core.state().verdict(JobId(id)).reason() {
+            Reason::OwedTime { share, unsolved: false, .. }
+            | Reason::TimeHad { share, unsolved: false, .. } => *share,
+            other => panic!("{objective} with {rates:?}: {other:?}"),
+        };
+        let all: f64 = (0..3).map(owed).sum();
+        // Of two GPUs at least one is shared out. Least cost uses no more than that; whoever tells no lies pays with some time.
+        let least = if *objective == "strategy_proof" { 0.5 } else { 0.99 };
+        assert!((least..=2.01).contains(&all), "{objective} with {rates:?}: {all}");
     }
 }

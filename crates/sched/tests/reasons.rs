@@ -414,10 +414,18 @@ fn a_number_without_bounds_in_a_reason_can_be_written_and_read() {
     let share = |share| Verdict::Wait(Reason::ShareUsed { tenant: TenantId(3), share });
     let gain = |next, last| Verdict::Run(Reason::ByGain { next, last });
     let served = |served_gpu_s| Verdict::Run(Reason::Demoted { band: 2, served_gpu_s });
-    for verdict in
-        [share(f64::INFINITY), gain(f64::INFINITY, 0.5), gain(1.0, f64::INFINITY), served(f64::INFINITY)]
-    {
+    let owed = |unsolved| Verdict::Wait(Reason::TimeHad { share: 0.25, had: f64::INFINITY, unsolved });
+    for verdict in [
+        share(f64::INFINITY),
+        gain(f64::INFINITY, 0.5),
+        gain(1.0, f64::INFINITY),
+        served(f64::INFINITY),
+        owed(false),
+        owed(true),
+    ] {
         let text = serde_json::to_string(&verdict).expect("it can be written");
         assert_eq!(serde_json::from_str::<Verdict>(&text).expect("it can be read"), verdict, "{text}");
     }
+    let says = |unsolved| owed(unsolved).reason().to_string().contains("could not be solved");
+    assert_eq!([false, true].map(says), [false, true]);
 }

@@ -134,6 +134,9 @@ pub enum Reason {
         /// The part of the time that it had since shares were worked out.
         #[serde(with = "any_number")]
         had: f64,
+        /// Whether shares are equal parts because their program could not be solved.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        unsolved: bool,
     },
     /// Others are owed more of the time than they had.
     TimeHad {
@@ -143,6 +146,9 @@ pub enum Reason {
         /// The part of the time that it had since shares were worked out.
         #[serde(with = "any_number")]
         had: f64,
+        /// Whether shares are equal parts because their program could not be solved.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        unsolved: bool,
     },
     /// A round is under way, and nothing is given out before the next.
     NextRound {
@@ -266,11 +272,15 @@ impl Reason {
                 let hours = served_gpu_s / 3600.0;
                 format!("it is in band {band} after {hours:.2} GPU-hours; lower bands go first")
             }
-            Self::OwedTime { share, had } => {
-                format!("it is owed {share:.3} of the time and had {had:.3}; it is its turn")
+            Self::OwedTime { share, had, unsolved } => {
+                let by = if *unsolved { EQUAL_PARTS } else { "" };
+                format!("it is owed {share:.3} of the time{by} and had {had:.3}; it is its turn")
             }
-            Self::TimeHad { share, had } => {
-                format!("it is owed {share:.3} of the time and had {had:.3}; others go first in this round")
+            Self::TimeHad { share, had, unsolved } => {
+                let by = if *unsolved { EQUAL_PARTS } else { "" };
+                format!(
+                    "it is owed {share:.3} of the time{by} and had {had:.3}; others go first in this round"
+                )
             }
             Self::NextRound { starts } => format!("a round is under way; the next begins at {starts}"),
             Self::Unplaceable { workers, largest } => {
@@ -280,6 +290,9 @@ impl Reason {
         }
     }
 }
+
+/// Said of shares that could not be worked out.
+const EQUAL_PARTS: &str = " (an equal part, since the program for the shares could not be solved)";
 
 /// What jobs and tenants are called.
 pub trait Names {

@@ -67,26 +67,6 @@ pub fn unseen_per_s(job: &Profile<'_>, others: &[Profile<'_>], gpu_type: usize) 
     spread(&logs)
 }
 
-/// How fast a job goes on a type of GPU of which only is known how long it takes on another one: iterations in all, over the time
-/// that was asked for there, times how much faster the others are.
-pub fn unseen_by_request(
-    iterations: f64,
-    (requested_s, on): (f64, usize),
-    others: &[Profile<'_>],
-    gpu_type: usize,
-) -> Option<Unseen> {
-    let per_s = iterations / requested_s;
-    if !(per_s.is_finite() && per_s > 0.0) {
-        return None;
-    }
-    if on == gpu_type {
-        return Some(Unseen { per_s, between: (per_s, per_s), sources: 0 });
-    }
-    let mut known = vec![None; on + 1];
-    known[on] = Some(per_s);
-    unseen_per_s(&Profile { family: None, batch: None, per_s: &known }, others, gpu_type)
-}
-
 /// The mean of weighed logarithms, and how far they are apart.
 fn spread(logs: &[(f64, f64)]) -> Option<Unseen> {
     let sum: f64 = logs.iter().map(|(_, weight)| weight).sum();
@@ -118,9 +98,6 @@ mod tests {
         assert!((found.between.0 - 3.0).abs() < 1e-9 && (found.between.1 - 3.0).abs() < 1e-9);
         assert_eq!(unseen_per_s(&job, &[], 1), None);
         assert_eq!(unseen_per_s(&profile(3, 8.0, &[None, None]), &others, 1), None);
-        let asked = unseen_by_request(1200.0, (100.0, 0), &others, 1).expect("it is known");
-        assert!((asked.per_s - 3.0).abs() < 1e-12);
-        assert_eq!(unseen_by_request(1200.0, (0.0, 0), &others, 1), None);
     }
 
     #[test]

@@ -27,7 +27,7 @@
 //! are not shared out. The part of the time that a job had is counted among those that are still there. Where a job is owed
 //! nothing, it still runs if GPUs would idle otherwise, as coded; not so in `fifo` and `shortest_job_first`. GPUs that become
 //! free inside a round wait for the next one, as in the paper, unless `start_at_events` says otherwise. Should a program not
-//! be solved, jobs share equally, as coded for finish-time fairness; nothing says so. A share below a millionth is none. Jobs that may
+//! be solved, jobs share equally, as coded for finish-time fairness, and their reasons say so. A share below a millionth is none. Jobs that may
 //! not be moved share GPUs with nobody. Where not all deadlines can be kept, as many as can be are, those first that take
 //! the least part of their time; as coded none is. A type of which nothing is known counts as those of which something is. A
 //! type whose price is not known costs as much as a V100, and no price can be given. `allox` owes gangs of several GPUs nothing, as

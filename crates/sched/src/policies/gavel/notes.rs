@@ -52,6 +52,8 @@ pub(super) struct Round {
     pub(super) owed: u32,
     /// A fingerprint of the GPUs that there were to share out.
     pub(super) pools: u64,
+    /// Whether these shares are equal parts because their program could not be solved.
+    pub(super) unsolved: bool,
 }
 
 fn bits(number: f64) -> i64 {
@@ -142,19 +144,22 @@ impl Remembered {
 impl Round {
     pub(super) fn to_note(self) -> Note {
         let began = self.began.map_or(-1, |began| began.0 as i64);
-        let all = [began, self.ends.0 as i64, self.reset.0 as i64, i64::from(self.owed), self.pools as i64];
+        let (ends, reset) = (self.ends.0 as i64, self.reset.0 as i64);
+        let (owed, unsolved) = (i64::from(self.owed), i64::from(self.unsolved));
+        let all = [began, ends, reset, owed, self.pools as i64, unsolved];
         Note(all.into_iter().collect())
     }
 
     /// Of a note that is empty or of somebody else, nothing.
     pub(super) fn of_note(note: &Note) -> Self {
-        let &[began, ends, reset, owed, pools] = &note.0[..] else { return Self::default() };
+        let &[began, ends, reset, owed, pools, unsolved] = &note.0[..] else { return Self::default() };
         Self {
             began: u64::try_from(began).ok().map(Time),
             ends: Time(ends as u64),
             reset: Time(reset as u64),
             owed: owed as u32,
             pools: pools as u64,
+            unsolved: unsolved != 0,
         }
     }
 }
@@ -184,8 +189,9 @@ mod tests {
         assert_eq!(Remembered::of_note(&note, 2), Some(written));
         assert_eq!(Remembered::of_note(&note, 3), None, "written for other columns");
         assert_eq!(Remembered::of_note(&Note::default(), 2), None);
+        let began = Some(Time(3));
         let round =
-            Round { began: Some(Time(3)), ends: Time::NEVER, reset: Time(5), owed: 9, pools: u64::MAX };
+            Round { began, ends: Time::NEVER, reset: Time(5), owed: 9, pools: u64::MAX, unsolved: true };
         assert_eq!(Round::of_note(&round.to_note()), round);
         assert_eq!(Round::of_note(&Note::default()), Round::default());
     }

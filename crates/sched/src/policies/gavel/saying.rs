@@ -59,7 +59,12 @@ impl Gavel {
         let had = (0..accounts).flat_map(|account| (0..columns).map(move |column| (account, column)));
         let had_s: f64 = had.map(|(a, c)| member.memory.had_s(a, c, now.executed[i])).sum();
         let had = if passed > 0.0 { had_s / passed } else { 0.0 };
-        if runs { Reason::OwedTime { share, had } } else { Reason::TimeHad { share, had } }
+        let unsolved = self.round.unsolved;
+        if runs {
+            Reason::OwedTime { share, had, unsolved }
+        } else {
+            Reason::TimeHad { share, had, unsolved }
+        }
     }
 
     /// What is to be said of a member inside a round.

@@ -1,6 +1,6 @@
 //! When shares of time are worked out anew, of what, and what that makes of the accounts.
 
-use crate::model::{GPU, GpuTypeId, JobId, Span, Time};
+use crate::model::{GPU, GpuTypeId, JobId, Span, TenantId, Time};
 use crate::solve::Unsolved;
 use crate::view::{JobView, Snapshot};
 
@@ -71,6 +71,9 @@ impl Gavel {
         let problem = self.problem(now, &order, &gpus);
         let is_empty = problem.jobs.is_empty();
         let answer = (!is_empty).then(|| self.work_out(seen, now, &order, &problem));
+        self.round.unsolved = matches!(answer, Some(Err(_)));
+        // As coded, whoever cannot solve it shares equally; what is said of jobs says so.
+        let answer = answer.map(|answer| answer.unwrap_or_else(|_| Answer::Alone(isolated(&problem))));
         let mut rows = answer.map_or_else(Vec::new, |answer| answer.rows(&problem));
         self.credit(now, passed);
         let sight = self.sight(seen);
@@ -206,15 +209,19 @@ impl Gavel {
     }
 
     /// The shares of the jobs of the problem.
-    fn work_out(&self, seen: &Snapshot, now: &Now<'_>, order: &[usize], problem: &Problem) -> Answer {
-        let answer = match self.goal {
+    fn work_out(
+        &self,
+        seen: &Snapshot,
+        now: &Now<'_>,
+        order: &[usize],
+        problem: &Problem,
+    ) -> Result<Answer, Unsolved> {
+        match self.goal {
             Goal::Objective(given) if given.packed => self.packed(seen, now, order, problem, given),
             Goal::Objective(given) => self.objective(seen, now, order, problem, given).map(Answer::Alone),
             Goal::Allox { alpha } => Ok(Answer::Alone(allox(problem, &self.placed(order), alpha))),
             Goal::Gandiva(parting) => Ok(self.gandiva(seen, now, order, problem, parting)),
-        };
-        // As coded, whoever cannot solve it shares equally.
-        answer.unwrap_or_else(|_| Answer::Alone(isolated(problem)))
+        }
     }
 
     fn objective(
@@ -351,9 +358,11 @@ fn entities(seen: &Snapshot, given: Parameters) -> Vec<Entity> {
         Within::Fairness => Inside::Fairness,
         Within::Fifo => Inside::Fifo,
     };
-    seen.tenants
-        .iter()
-        .map(|(_, tenant)| Entity { weight: tenant.weight.0.max(LEAST_WEIGHT), inside })
+    // A tenant of which nothing is known has the usual weight.
+    let known = seen.jobs().map(|view| view.job.tenant.index() + 1).max().unwrap_or(0);
+    let weight = |i: usize| seen.tenants.get(TenantId(i as u32)).map_or(1.0, |tenant| tenant.weight.0);
+    (0..known.max(seen.tenants.len()))
+        .map(|i| Entity { weight: weight(i).max(LEAST_WEIGHT), inside })
         .collect()
 }
 

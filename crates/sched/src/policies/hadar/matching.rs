@@ -1,9 +1,9 @@
 //! Which job goes to which node: an assignment of the largest weight.
 
+use crate::solve;
+
 /// Gives each row a column of its own, or none, so that as many rows as possible get one and, among all such ways, the sum of
-/// the weights is largest. `weight` is `None` where a row may not have a column; weights are from 0 to `most`.
-///
-/// By shortest augmenting paths (Kuhn 1955, as by Jonker and Volgenant, Computing 38 (1987)); O(r² (r + c)).
+/// the weights is largest. `weight` is `None` where a row may not have a column; weights are not negative.
 pub(super) fn assign(
     rows: usize,
     columns: usize,
@@ -14,69 +14,15 @@ pub(super) fn assign(
     }
     let given: Vec<Option<f64>> = (0..rows * columns).map(|at| weight(at / columns, at % columns)).collect();
     let most = given.iter().flatten().copied().fold(0.0, f64::max);
-    // One more row that gets a column is worth more than all weights together. A column for each row stands for none.
-    let (bonus, wide) = ((most + 1.0) * (rows as f64 + 1.0), columns + rows);
-    let cost =
-        |row: usize, column: usize| match given.get(row * columns + column).filter(|_| column < columns) {
-            Some(Some(weight)) => -weight - bonus,
-            Some(None) => f64::INFINITY,
-            None if column == columns + row => 0.0,
-            None => f64::INFINITY,
-        };
-    let mut of_column: Vec<Option<usize>> = vec![None; wide];
-    let (mut of_rows, mut of_columns) = (vec![0.0; rows], vec![0.0; wide]);
-    for row in 0..rows {
-        augment(row, &cost, &mut of_column, (&mut of_rows, &mut of_columns));
-    }
-    let mut found = vec![None; rows];
-    for (column, row) in of_column.iter().enumerate().take(columns) {
-        if let Some(row) = row {
-            found[*row] = Some(column);
-        }
-    }
-    found
-}
-
-/// Brings one more row in, along the path that costs least; the potentials stay feasible.
-fn augment(
-    new: usize,
-    cost: &impl Fn(usize, usize) -> f64,
-    of_column: &mut [Option<usize>],
-    (of_rows, of_columns): (&mut [f64], &mut [f64]),
-) {
-    let wide = of_column.len();
-    let mut distance = vec![f64::INFINITY; wide];
-    let mut before: Vec<Option<usize>> = vec![None; wide];
-    let mut is_done = vec![false; wide];
-    let (mut row, mut last, mut reached) = (new, None, 0.0);
-    let end = loop {
-        for column in (0..wide).filter(|column| !is_done[*column]) {
-            let through = reached + cost(row, column) - of_rows[row] - of_columns[column];
-            if through < distance[column] {
-                (distance[column], before[column]) = (through, last);
-            }
-        }
-        let open = (0..wide).filter(|column| !is_done[*column]);
-        let next = open.min_by(|a, b| distance[*a].total_cmp(&distance[*b]));
-        let column = next.expect("a row can always go without");
-        (is_done[column], reached, last) = (true, distance[column], Some(column));
-        match of_column[column] {
-            Some(owner) => row = owner,
-            None => break column,
-        }
+    // One more row that gets a column is worth more than all weights together. Further columns, one for each row, stand for
+    // none; whoever would have to take one that it may not have rather takes one of them.
+    let bonus = (most + 1.0) * (rows as f64 + 1.0);
+    let cost = |row: usize, column: usize| match column < columns {
+        true => given[row * columns + column].map_or(bonus, |weight| -weight - bonus),
+        false => 0.0,
     };
-    of_rows[new] += reached;
-    for column in (0..wide).filter(|column| is_done[*column] && *column != end) {
-        let owner = of_column[column].expect("only the last one is free");
-        of_rows[owner] += reached - distance[column];
-        of_columns[column] -= reached - distance[column];
-    }
-    let mut at = end;
-    while let Some(earlier) = before[at] {
-        of_column[at] = of_column[earlier];
-        at = earlier;
-    }
-    of_column[at] = Some(new);
+    let chosen = solve::assign(rows, columns + rows, cost);
+    chosen.into_iter().map(|column| (column < columns).then_some(column)).collect()
 }
 
 #[cfg(test)]
