@@ -7,6 +7,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use rayon::prelude::*;
 use trainyard_sched::decide::{Entry, Suits};
 use trainyard_sched::metrics::Summary;
+use trainyard_sched::model::GPU;
 use trainyard_sched::policies::ALL;
 use trainyard_sim::workload::{Done, ImportReport, Workload};
 
@@ -67,10 +68,14 @@ fn suited_to(workload: &Workload) -> Vec<PolicyChoice> {
         .jobs
         .iter()
         .any(|(job, _)| job.shape.data_parallel().is_some_and(|shape| shape.server.is_some()));
+    let has_copies = workload.jobs.iter().any(|(job, _)| job.goals.copies > 1);
+    let all_small = workload.jobs.iter().all(|(job, _)| job.shape.minimum().gpu_milli <= GPU);
     let suits = |entry: &&&Entry| match entry.suits {
         Suits::AnyJobs => true,
         Suits::Losses => has_losses,
         Suits::Servers => has_servers,
+        Suits::Copies => has_copies,
+        Suits::OneGpu => all_small,
     };
     ALL.iter().filter(suits).copied().map(PolicyChoice::plain).collect()
 }

@@ -116,6 +116,10 @@ pub enum Suits {
     Losses,
     /// Parameter servers.
     Servers,
+    /// Leave to be forked into several copies.
+    Copies,
+    /// One worker each, with one GPU or less.
+    OneGpu,
 }
 
 /// Makes a policy from its parameters.

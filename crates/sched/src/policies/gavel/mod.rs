@@ -238,7 +238,7 @@ pub(super) const ALLOX: Entry = Entry {
     title: "jobs of one GPU are assigned to GPUs for the least mean completion time, in Gavel's rounds",
     source: "Le et al., AlloX, EuroSys 2020; as a baseline of Gavel (2020)",
     reads_declared: true,
-    suits: Suits::AnyJobs,
+    suits: Suits::OneGpu,
     parameters: &parameters::ALLOX,
     sizes: false,
     defaults: defaults::<AlloxParameters>,

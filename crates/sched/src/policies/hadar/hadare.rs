@@ -371,7 +371,7 @@ pub(in super::super) const HADARE: Entry = Entry {
     title: "forked copies of jobs on all nodes, in slots",
     source: "Sultana et al., HadarE (arXiv 2503.10918, 2025)",
     reads_declared: true,
-    suits: Suits::AnyJobs,
+    suits: Suits::Copies,
     parameters: PARAMETERS,
     sizes: false,
     defaults: defaults::<Parameters>,
