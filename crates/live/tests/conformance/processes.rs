@@ -16,6 +16,9 @@ const YARD: &str = env!("CARGO_BIN_EXE_yard");
 /// How long messages are gathered.
 const SETTLE: Duration = Duration::from_millis(2);
 
+/// How often an environment is read that seems to be empty.
+const READS: usize = 500;
+
 /// Programs on virtual nodes of this machine.
 pub(crate) struct Processes {
     bridge: Bridge,
@@ -55,6 +58,20 @@ fn begin(setting: &Setting, real: bool) -> Box<dyn Stage> {
     Box::new(Processes { bridge, requests, folder, real })
 }
 
+/// The environment of a process. It reads as empty for a moment while a process becomes another program, which every
+/// program of a job does: then it is read again.
+fn environment_of(pid: i32) -> Option<String> {
+    for _ in 0..READS {
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
+        // The kernel's own and those that have ended are no program.
+        if !environment.is_empty() || std::fs::read_link(format!("/proc/{pid}/exe")).is_err() {
+            return Some(String::from_utf8_lossy(&environment).into_owned());
+        }
+        std::thread::sleep(SETTLE);
+    }
+    None
+}
+
 fn work(training: &Training) -> Work {
     if training.copied {
         // What copies have learned is merged from their files, so these are of a program that has such files.
@@ -75,8 +92,7 @@ impl Processes {
         let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
         let numbers = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
         let of = |pid: i32| {
-            let environment = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
-            let environment = String::from_utf8_lossy(&environment);
+            let environment = environment_of(pid)?;
             let folder = environment.split('\0').find_map(|entry| entry.strip_prefix(&mark))?;
             // A copy has a folder of its own below that.
             let mut folders = folder.split('/');
