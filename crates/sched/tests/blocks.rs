@@ -80,6 +80,44 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
+    fn blocks_that_are_alike_may_be_written_as_one(drawn in drawn(), times in prop::collection::vec(1_u32..5, 40)) {
+        let level = |block: &Block| match block.2 {
+            wide if wide < 2.0 => Level::Rising { least: modest(&drawn, block), by: block.2 },
+            _ => Level::Floor(modest(&drawn, block)),
+        };
+        // Floors and least levels are chosen for the blocks that there are, so these share out as many times the GPUs.
+        let pools = drawn.pools.iter().map(|pool| 5.0 * pool).collect();
+        let rises = drawn.blocks.iter().any(|block| block.2 < 2.0);
+        let gain = |rate: f64| if rises { 0.0 } else { rate };
+        let one_by_one = times.iter().zip(&drawn.blocks).flat_map(|(times, block)| {
+            std::iter::repeat_n(block.clone(), *times as usize)
+        });
+        let apart = Drawn { blocks: one_by_one.collect(), pools };
+        let written = |blocks: &[Block]| {
+            let rise_gain = if rises { 1.0 } else { 0.0 };
+            program(&Drawn { blocks: blocks.to_vec(), pools: apart.pools.clone() }, rise_gain, gain, level)
+        };
+        let mut folded = written(&drawn.blocks);
+        let mut of = Vec::new();
+        for (block, times) in times.iter().take(drawn.blocks.len()).enumerate() {
+            (1..*times).for_each(|_| folded.repeat(block));
+            of.extend(std::iter::repeat_n(block, *times as usize));
+        }
+        let unfolded = written(&apart.blocks);
+        let ours = agree(&folded)?.spread(&folded, &of);
+        let theirs = agree(&unfolded)?;
+        let size = theirs.objective.abs().max(1e-3);
+        prop_assert!((ours.objective - theirs.objective).abs() <= 1e-8 * size, "{} {}", ours.objective, theirs.objective);
+        prop_assert!((ours.bound - theirs.bound).abs() <= 1e-6 * size, "{} {}", ours.bound, theirs.bound);
+        for (ours, theirs) in ours.x.iter().zip(&theirs.x) {
+            prop_assert!((ours - theirs).abs() <= 1e-5, "{ours} {theirs}");
+        }
+        for (ours, theirs) in ours.level_duals.iter().zip(&theirs.level_duals) {
+            prop_assert!((ours - theirs).abs() <= 1e-4 * (1.0 + theirs.abs()), "{ours} {theirs}");
+        }
+    }
+
+    #[test]
     fn rises_are_as_good_as_those_of_a_general_solver(drawn in drawn()) {
         if !drawn.blocks.is_empty() {
             agree(&program(&drawn, 1.0, |_| 0.0, |block| Level::Rising { least: 0.0, by: block.2 }))?;

@@ -1,7 +1,7 @@
 //! What is due now, derived afresh from targets and state. Level, not edge: nothing is queued, so
 //! failures, lost messages and restarts heal by themselves.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::decide::Abilities;
 use crate::model::{JobId, NodeId};
@@ -78,32 +78,45 @@ fn take(state: &mut State, id: JobId, abilities: Abilities) -> Result<Action, Ve
 }
 
 /// Running jobs that can only move after a stop: those in their own way, and of those that wait for
-/// each other in a ring the last one.
+/// each other in a ring the last one. The cost is that of the unsettled jobs, and not of their pairs.
 fn stuck(state: &State, blocked: &BTreeMap<JobId, Vec<NodeId>>) -> Vec<JobId> {
-    let in_the_way = |id: JobId, node: NodeId| {
-        let others = state.unsettled().filter(move |other| *other != id);
-        others.filter(move |other| state.is_on(*other, node))
+    if blocked.is_empty() {
+        return Vec::new();
+    }
+    let mut nodes: Vec<NodeId> = blocked.values().flatten().copied().collect();
+    nodes.sort_unstable();
+    nodes.dedup();
+    // Who has yet to leave these nodes, or to come there.
+    let mut there: Vec<(NodeId, JobId)> = Vec::new();
+    for id in state.unsettled() {
+        let own = state.nodes_of(id).filter(|node| nodes.binary_search(node).is_ok());
+        there.extend(own.map(|node| (node, id)));
+    }
+    there.sort_unstable();
+    let on = |node: NodeId| {
+        let begin = there.partition_point(|(other, _)| *other < node);
+        there[begin..].iter().take_while(move |(other, _)| *other == node).map(|(_, id)| *id)
     };
-    let mut stuck: BTreeSet<JobId> = blocked.keys().copied().collect();
+    let others = |id: JobId, node: &NodeId| on(*node).filter(move |other| *other != id);
+    let mut stuck: Vec<JobId> = blocked.keys().copied().collect();
     loop {
         // Whoever is in the way and not stuck itself will leave by and by.
-        let will_clear = |id: &JobId| {
-            blocked[id].iter().all(|node| in_the_way(*id, *node).any(|other| !stuck.contains(&other)))
-        };
-        let saved: Vec<JobId> = stuck.iter().copied().filter(will_clear).collect();
-        if saved.is_empty() {
+        let is_stuck = |id: &JobId| stuck.binary_search(id).is_ok();
+        let will_clear =
+            |id: &JobId| blocked[id].iter().all(|node| others(*id, node).any(|other| !is_stuck(&other)));
+        let left: Vec<JobId> = stuck.iter().copied().filter(|id| !will_clear(id)).collect();
+        if left.len() == stuck.len() {
             break;
         }
-        stuck.retain(|id| !saved.contains(id));
+        stuck = left;
     }
-    let alone = |id: &JobId| blocked[id].iter().any(|node| in_the_way(*id, *node).next().is_none());
+    let alone = |id: &JobId| blocked[id].iter().any(|node| others(*id, node).next().is_none());
     let mut stopped: Vec<JobId> = stuck.iter().copied().filter(alone).collect();
     if stopped.is_empty() {
-        let holds_up = |id: &&JobId| {
-            stuck
-                .iter()
-                .any(|other| other != *id && blocked[other].iter().any(|node| state.is_on(**id, *node)))
+        let in_the_way_of = |id: JobId, other: &JobId| {
+            *other != id && blocked[other].iter().any(|node| on(*node).any(|there| there == id))
         };
+        let holds_up = |id: &&JobId| stuck.iter().any(|other| in_the_way_of(**id, other));
         stopped.extend(stuck.iter().rev().find(holds_up));
     }
     stopped

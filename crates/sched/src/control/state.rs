@@ -226,10 +226,11 @@ impl State {
         nodes
     }
 
-    /// Whether a job holds, or is about to hold, anything on a node.
-    pub(super) fn is_on(&self, id: JobId, node: NodeId) -> bool {
-        let moves_there = self.moving.get(&id).is_some_and(|moving| moving.to.touches(node));
-        moves_there || self.job(id).is_some_and(|view| view.held.touches(node))
+    /// The nodes on which a job holds anything or is about to. One may come more than once.
+    pub(super) fn nodes_of(&self, id: JobId) -> impl Iterator<Item = NodeId> {
+        let moving = self.moving.get(&id).map(|moving| &moving.to);
+        let held = self.job(id).map(|view| &view.held);
+        moving.into_iter().chain(held).flat_map(Allocation::placements).map(|placement| placement.node)
     }
 
     /// Books what an action found due will take, until all of the step's actions are known.

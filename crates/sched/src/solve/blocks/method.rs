@@ -66,15 +66,18 @@ pub fn solve(program: &BlockProgram) -> Result<Answer, Unsolved> {
 
 /// Half of what each variable could have if all variables had equal parts of the rows they are in.
 fn even_start(program: &BlockProgram) -> Vec<f64> {
-    let mut users = vec![0_u32; program.links.len()];
-    program.entries.iter().filter(|(_, value)| *value > 0.0).for_each(|(link, _)| users[*link] += 1);
+    let mut users = vec![0.0; program.links.len()];
+    for block in 0..program.blocks() {
+        let entries = program.range(block).flat_map(|i| program.entries_of(i));
+        entries.filter(|(_, value)| *value > 0.0).for_each(|(link, _)| users[*link] += program.counts[block]);
+    }
     let mut x = Vec::with_capacity(program.variables());
     for block in 0..program.blocks() {
         let range = program.range(block);
         let own = program.times[block] / range.len() as f64;
         for i in range {
             let part = |(link, value): &(usize, f64)| match program.links[*link] {
-                Link::AtMost(most) if *value > 0.0 && most > 0.0 => most / (f64::from(users[*link]) * value),
+                Link::AtMost(most) if *value > 0.0 && most > 0.0 => most / (users[*link] * value),
                 _ => f64::INFINITY,
             };
             x.push(0.5 * program.entries_of(i).iter().map(part).fold(own, f64::min));
@@ -106,9 +109,12 @@ impl<'a> Run<'a> {
     fn new(p: &'a Scaled, start: Vec<f64>) -> Self {
         let mut at = Point::sized(p);
         at.x = start;
-        let bounds = p.rows.iter().filter(|row| row.is_there && row.logarithm == 0.0).count();
+        let of_block = |block: usize| {
+            let has_bound = p.rows[block].is_there && p.rows[block].logarithm == 0.0;
+            p.counts[block] * (p.range(block).len() + 1 + usize::from(has_bound)) as f64
+        };
         let limits = p.is_balance.iter().filter(|is_balance| !**is_balance).count();
-        let products = (p.gains.len() + p.blocks() + bounds + limits) as f64;
+        let products = (0..p.blocks()).map(of_block).sum::<f64>() + limits as f64;
         let (first, second) = (Point::sized(p), Point::sized(p));
         let mut run = Self {
             p,
@@ -138,7 +144,7 @@ impl<'a> Run<'a> {
         let rises = (0..p.blocks()).filter(|block| p.rows[*block].by > 0.0);
         let rise = rises.map(|block| (levels[block] - p.rows[block].least) / p.rows[block].by);
         at.rise = 0.5 * rise.fold(f64::INFINITY, f64::min).clamp(0.0, 2.0);
-        let mut pull = 0.0;
+        let (mut pull, mut gain, mut logarithms) = (0.0, 0.0, 0.0);
         for (block, level) in levels.into_iter().enumerate() {
             let row = p.rows[block];
             let range = p.range(block);
@@ -149,17 +155,19 @@ impl<'a> Run<'a> {
                 _ if row.logarithm > 0.0 => level,
                 _ => slack.max(0.1 * level).max(1e-3),
             };
-            pull += row.by / at.level[block];
+            let count = p.counts[block];
+            pull += count * row.by / at.level[block];
+            gain += count * range.clone().map(|i| p.gains[i].abs() * at.x[i]).sum::<f64>();
+            logarithms += count * row.logarithm;
             let own = &p.touched[p.touched_of(block)];
             for i in range {
-                p.entries_of(i).iter().for_each(|(place, value)| at.link[own[*place]] -= value * at.x[i]);
+                let amount = count * at.x[i];
+                p.entries_of(i).iter().for_each(|(place, value)| at.link[own[*place]] -= value * amount);
             }
         }
         for link in 0..p.links() {
             at.link[link] = if p.is_balance[link] { 1.0 } else { at.link[link].max(0.01) };
         }
-        let gain: f64 = p.gains.iter().zip(&at.x).map(|(gain, x)| gain.abs() * x).sum();
-        let logarithms: f64 = p.rows.iter().map(|row| row.logarithm).sum();
         let rising = if pull > 0.0 { p.rise_gain / pull } else { 0.0 };
         let size = ((gain + logarithms) / self.products).max(rising).max(1e-6);
         let duals = |values: &[f64]| values.iter().map(|value| size / value).collect::<Vec<f64>>();
@@ -178,8 +186,10 @@ impl<'a> Run<'a> {
     }
 
     fn objective(&self) -> f64 {
-        let gains = self.p.gains.iter().zip(&self.at.x);
-        gains.map(|(gain, x)| gain * x).sum::<f64>() + self.p.rise_gain * self.at.rise
+        let (p, x) = (self.p, &self.at.x);
+        let gain = |block: usize| p.range(block).map(|i| p.gains[i] * x[i]).sum::<f64>();
+        let gains: f64 = (0..p.blocks()).map(|block| p.counts[block] * gain(block)).sum();
+        gains + p.rise_gain * self.at.rise
     }
 
     fn go(&mut self) -> Result<(), Unsolved> {
@@ -310,6 +320,24 @@ impl<'a> Run<'a> {
     }
 }
 
+impl Answer {
+    /// The answer with a block for each of those that stand here, where some are one in the program.
+    #[must_use]
+    pub fn spread(self, program: &BlockProgram, blocks: &[usize]) -> Self {
+        if blocks.len() == program.blocks() {
+            return self;
+        }
+        let of = |values: &[f64]| blocks.iter().map(|block| values[*block]).collect();
+        Self {
+            x: blocks.iter().flat_map(|block| &self.x[program.range(*block)]).copied().collect(),
+            level_duals: of(&self.level_duals),
+            level_slacks: of(&self.level_slacks),
+            time_duals: of(&self.time_duals),
+            ..self
+        }
+    }
+}
+
 /// The answer of a general solver to the same program.
 pub fn answer_from(program: &BlockProgram, optimum: &Optimum) -> Answer {
     let (x, rise) = optimum.x.split_at(program.variables());
@@ -320,7 +348,8 @@ pub fn answer_from(program: &BlockProgram, optimum: &Optimum) -> Answer {
     let mut level_slacks = Vec::with_capacity(program.blocks());
     let mut time_duals = Vec::with_capacity(program.blocks());
     for (block, level) in program.levels.iter().enumerate() {
-        time_duals.push(optimum.duals[row]);
+        let count = program.counts[block];
+        time_duals.push(optimum.duals[row] / count);
         row += 1;
         let least = match level {
             Level::Floor(least) => *least,
@@ -331,7 +360,7 @@ pub fn answer_from(program: &BlockProgram, optimum: &Optimum) -> Answer {
                 continue;
             }
         };
-        level_duals.push(-optimum.duals[row]);
+        level_duals.push(-optimum.duals[row] / count);
         level_slacks.push(program.level(x, block) - least);
         row += 1;
     }
@@ -351,7 +380,8 @@ pub fn answer_from(program: &BlockProgram, optimum: &Optimum) -> Answer {
 
 /// A bound on the objective of all points, from duals that are repaired so as to satisfy their rows exactly.
 fn bound(p: &Scaled, at: &Point) -> f64 {
-    let lifted: f64 = p.rows.iter().zip(&at.level_dual).map(|(row, dual)| row.by * dual).sum();
+    let lifts = (0..p.blocks()).map(|block| p.counts[block] * p.rows[block].by * at.level_dual[block]);
+    let lifted: f64 = lifts.sum();
     let repair = if lifted > 0.0 { p.rise_gain / lifted } else { 1.0 };
     let mut bound: f64 = p.most.iter().zip(&at.link_dual).map(|(most, dual)| most * dual).sum();
     for block in 0..p.blocks() {
@@ -364,7 +394,7 @@ fn bound(p: &Scaled, at: &Point) -> f64 {
             p.gains[i] + p.slopes[i] * level_dual - priced
         };
         let time_dual = p.range(block).map(worth).fold(0.0, f64::max);
-        bound += p.times[block] * time_dual - row.least * level_dual;
+        bound += p.counts[block] * (p.times[block] * time_dual - row.least * level_dual);
     }
     bound
 }

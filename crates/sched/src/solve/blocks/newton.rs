@@ -3,6 +3,7 @@
 //! The system of all variables, slacks and duals reduces block by block: what is left of a block after its variables is a
 //! matrix of two rows (time and level), and what is left after those is a dense matrix with a row for each link. So a step
 //! costs one pass over the blocks, and the cube of the number of links. What would cancel in digits is summed up as squares.
+//! A block that stands for several counts as many times in the rows that are shared.
 
 use super::point::{Point, Products, Residuals};
 use super::scaled::Scaled;
@@ -25,6 +26,10 @@ const ROUNDING: f64 = 1e-14;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Newton {
     theta: Vec<f64>,
+    /// One over each variable, and over the duals of times and levels.
+    over_x: Vec<f64>,
+    over_time_dual: Vec<f64>,
+    over_level_dual: Vec<f64>,
     pivots: Vec<Pivots>,
     /// How links hang on the two rows of each block, for each link that the block touches.
     on_time: Vec<f64>,
@@ -45,6 +50,13 @@ impl Newton {
         let links = p.links();
         self.theta.clear();
         self.theta.extend(at.x.iter().zip(&at.x_dual).map(|(x, dual)| x / dual));
+        let invert = |of: &mut Vec<f64>, values: &[f64]| {
+            of.clear();
+            of.extend(values.iter().map(|value| 1.0 / value));
+        };
+        invert(&mut self.over_x, &at.x);
+        invert(&mut self.over_time_dual, &at.time_dual);
+        invert(&mut self.over_level_dual, &at.level_dual);
         self.pivots.clear();
         self.on_time.clear();
         self.on_time.resize(p.touched.len(), 0.0);
@@ -97,6 +109,7 @@ impl Newton {
         let on_time = &mut self.on_time[touched.clone()];
         let on_level = &mut self.on_level[touched.clone()];
         let links = &p.touched[touched];
+        let count = p.counts[block];
         for i in p.range(block) {
             let (theta, slope) = (self.theta[i], p.slopes[i]);
             let entries = p.entries_of(i);
@@ -104,24 +117,25 @@ impl Newton {
                 on_time[*place] += theta * value;
                 // Together with `lower` times the above this is what the level has beyond the time.
                 on_level[*place] -= theta * value * slope;
-                self.floors[links[*place]] += theta * value * value;
+                self.floors[links[*place]] += count * theta * value * value;
                 for (other, second) in &entries[..=a] {
                     let (row, column) = (links[*place].max(links[*other]), links[*place].min(links[*other]));
-                    self.matrix.add(row, column, theta * value * second);
+                    self.matrix.add(row, column, count * theta * value * second);
                 }
             }
         }
         on_level.iter_mut().zip(&*on_time).for_each(|(level, time)| *level -= pivots.lower * time);
         for (i, link) in links.iter().enumerate() {
             let (by_time, by_level) = (on_time[i] * pivots.per_time, on_level[i] * pivots.per_level);
+            let (by_time, by_level) = (count * by_time, count * by_level);
             for (j, other) in links[..=i].iter().enumerate() {
                 self.matrix.add(*link, *other, -by_time * on_time[j] - by_level * on_level[j]);
             }
         }
         let by = p.rows[block].by;
         if by > 0.0 {
-            let factor = -by * pivots.per_level;
-            self.rise_pivot += by * by * pivots.per_level;
+            let factor = -count * by * pivots.per_level;
+            self.rise_pivot += count * by * by * pivots.per_level;
             links.iter().zip(on_level).for_each(|(link, level)| self.rise_row[*link] += factor * *level);
         }
     }
@@ -164,24 +178,26 @@ impl Newton {
         for block in 0..p.blocks() {
             let touched = p.touched_of(block);
             let own = &p.touched[touched.clone()];
-            let (mut time, mut level) = (0.0, 0.0);
+            let (mut time, mut level, count) = (0.0, 0.0, p.counts[block]);
             for i in p.range(block) {
-                let push = self.theta[i] * (wrong.x[i] + to.x[i] / at.x[i]);
+                let push = self.theta[i] * (wrong.x[i] + to.x[i] * self.over_x[i]);
                 time += push;
                 level -= push * p.slopes[i];
                 for (place, value) in p.entries_of(i) {
-                    self.right[own[*place]] += value * push;
+                    self.right[own[*place]] += count * value * push;
                 }
             }
             let (pivots, row) = (self.pivots[block], p.rows[block]);
-            time += to.time[block] / at.time_dual[block] - wrong.time[block];
+            time += to.time[block] * self.over_time_dual[block] - wrong.time[block];
             if row.is_there {
-                level += to.level[block] / at.level_dual[block] + wrong.level[block] - pivots.lower * time;
+                level += to.level[block] * self.over_level_dual[block];
+                level += wrong.level[block] - pivots.lower * time;
             } else {
                 level = 0.0;
             }
             self.carried.push((time, level));
             let (by_time, by_level) = (time * pivots.per_time, level * pivots.per_level);
+            let (by_time, by_level) = (count * by_time, count * by_level);
             let hangs = self.on_time[touched.clone()].iter().zip(&self.on_level[touched]);
             for (link, (on_time, on_level)) in own.iter().zip(hangs) {
                 self.right[*link] -= on_time * by_time + on_level * by_level;
@@ -205,17 +221,19 @@ impl Newton {
             let time_dual = time * pivots.per_time - pivots.lower * level_dual;
             step.level_dual[block] = level_dual;
             step.time_dual[block] = time_dual;
-            step.time[block] = (to.time[block] - at.time[block] * time_dual) / at.time_dual[block];
+            step.time[block] = (to.time[block] - at.time[block] * time_dual) * self.over_time_dual[block];
             if row.is_there {
-                step.level[block] = (to.level[block] - at.level[block] * level_dual) / at.level_dual[block];
+                let push = to.level[block] - at.level[block] * level_dual;
+                step.level[block] = push * self.over_level_dual[block];
             }
             for i in p.range(block) {
                 let entries = p.entries_of(i).iter();
                 let priced: f64 = entries.map(|(place, value)| value * step.link_dual[own[*place]]).sum();
-                let push = wrong.x[i] + to.x[i] / at.x[i] - time_dual + p.slopes[i] * level_dual - priced;
+                let wanted = to.x[i] * self.over_x[i];
+                let push = wrong.x[i] + wanted - time_dual + p.slopes[i] * level_dual - priced;
                 let moved = self.theta[i] * push;
                 step.x[i] = moved;
-                step.x_dual[i] = (to.x[i] - at.x_dual[i] * moved) / at.x[i];
+                step.x_dual[i] = (to.x[i] - at.x_dual[i] * moved) * self.over_x[i];
             }
         }
         for link in 0..p.links() {

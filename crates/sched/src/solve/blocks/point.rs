@@ -89,13 +89,19 @@ impl Point {
 
     /// The sum of all products that shall vanish, after part of a step.
     pub(super) fn gap_after(&self, step: &Self, p: &Scaled, by: (f64, f64)) -> f64 {
-        let mut gap = product(&self.x, &step.x, &self.x_dual, &step.x_dual, by);
-        gap += product(&self.time, &step.time, &self.time_dual, &step.time_dual, by);
+        let mut gap = 0.0;
         for (block, row) in p.rows.iter().enumerate() {
+            let i = p.range(block);
+            let of = |values: [&[f64]; 4], i: std::ops::Range<usize>| {
+                let [a, da, b, db] = values.map(|values| &values[i.clone()]);
+                product(a, da, b, db, by)
+            };
+            let mut own = of([&self.x, &step.x, &self.x_dual, &step.x_dual], i);
+            own += of([&self.time, &step.time, &self.time_dual, &step.time_dual], block..block + 1);
             if row.is_there && row.logarithm == 0.0 {
-                let primal = self.level[block] + by.0 * step.level[block];
-                gap += primal * (self.level_dual[block] + by.1 * step.level_dual[block]);
+                own += of([&self.level, &step.level, &self.level_dual, &step.level_dual], block..block + 1);
             }
+            gap += p.counts[block] * own;
         }
         for link in (0..p.links()).filter(|link| !p.is_balance[*link]) {
             let primal = self.link[link] + by.0 * step.link[link];
@@ -147,7 +153,7 @@ impl Residuals {
         let (mut primal, mut dual) = (0.0_f64, 0.0_f64);
         for block in 0..p.blocks() {
             let own = &p.touched[p.touched_of(block)];
-            let row = p.rows[block];
+            let (row, count) = (p.rows[block], p.counts[block]);
             let (mut sum, mut level) = (0.0, 0.0);
             for i in p.range(block) {
                 sum += at.x[i];
@@ -155,7 +161,7 @@ impl Residuals {
                 let mut priced = at.time_dual[block] - p.slopes[i] * at.level_dual[block];
                 for (place, value) in p.entries_of(i) {
                     let link = own[*place];
-                    self.link[link] -= value * at.x[i];
+                    self.link[link] -= count * value * at.x[i];
                     priced += value * at.link_dual[link];
                 }
                 let lack = p.gains[i] - priced + at.x_dual[i];
@@ -165,7 +171,7 @@ impl Residuals {
             let time = p.times[block] - sum - at.time[block];
             let short =
                 if row.is_there { row.least + row.by * at.rise + at.level[block] - level } else { 0.0 };
-            self.rise -= row.by * at.level_dual[block];
+            self.rise -= count * row.by * at.level_dual[block];
             primal = primal.max(time.abs()).max(short.abs());
             self.time.push(time);
             self.level.push(short);

@@ -9,6 +9,9 @@
 //! such that  x >= 0, sum of a block's x <= its time, links . x <= most (or = most),
 //!            level . x >= least + by * rise    for blocks that rise, and level . x >= least for those with a floor
 //! ```
+//!
+//! Blocks that are alike in everything can be written as one with a count: the method then does what it would do with all of
+//! them, since it keeps alike what begins alike.
 
 use crate::solve::linear::{LinearProgram, Sense};
 
@@ -44,6 +47,8 @@ pub enum Link {
 pub struct BlockProgram {
     /// Where the variables of each block begin, and where those of the last one end.
     pub(super) starts: Vec<usize>,
+    /// How many blocks each one stands for.
+    pub(super) counts: Vec<f64>,
     /// The time of each block.
     pub(super) times: Vec<f64>,
     pub(super) levels: Vec<Level>,
@@ -62,6 +67,7 @@ impl BlockProgram {
     pub fn new(links: Vec<Link>, rise_gain: f64) -> Self {
         Self {
             starts: vec![0],
+            counts: Vec::new(),
             times: Vec::new(),
             levels: Vec::new(),
             gains: Vec::new(),
@@ -85,8 +91,14 @@ impl BlockProgram {
     pub fn end_block(&mut self, time: f64, level: Level) {
         assert!(self.gains.len() > *self.starts.last().expect("it begins with one"), "a block has variables");
         self.starts.push(self.gains.len());
+        self.counts.push(1.0);
         self.times.push(time);
         self.levels.push(level);
+    }
+
+    /// Adds a block that is like another in everything.
+    pub fn repeat(&mut self, block: usize) {
+        self.counts[block] += 1.0;
     }
 
     /// Adds a row across the variables that there are.
@@ -133,22 +145,29 @@ impl BlockProgram {
     /// What the links add up to.
     pub fn links_of(&self, x: &[f64]) -> Vec<f64> {
         let mut sums = vec![0.0; self.links.len()];
-        for (i, value) in x.iter().enumerate() {
-            self.entries_of(i).iter().for_each(|(link, entry)| sums[*link] += entry * value);
+        for block in 0..self.blocks() {
+            for i in self.range(block) {
+                let amount = self.counts[block] * x[i];
+                self.entries_of(i).iter().for_each(|(link, entry)| sums[*link] += entry * amount);
+            }
         }
         sums
     }
 
     /// The objective without logarithms.
     pub fn linear_objective(&self, x: &[f64], rise: f64) -> f64 {
-        self.gains.iter().zip(x).map(|(gain, x)| gain * x).sum::<f64>() + self.rise_gain * rise
+        let gain = |block: usize| self.range(block).map(|i| self.gains[i] * x[i]).sum::<f64>();
+        let gains: f64 = (0..self.blocks()).map(|block| self.counts[block] * gain(block)).sum();
+        gains + self.rise_gain * rise
     }
 
     /// The same program row by row, for solvers of linear programs in general; the rise is the last variable. Nothing if it
     /// has logarithms.
     pub fn as_linear(&self) -> Option<LinearProgram> {
         let mut linear = LinearProgram::default();
-        self.gains.iter().for_each(|gain| _ = linear.variable(*gain));
+        for block in 0..self.blocks() {
+            self.range(block).for_each(|i| _ = linear.variable(self.counts[block] * self.gains[i]));
+        }
         let rise = linear.free_variable(self.rise_gain);
         for block in 0..self.blocks() {
             let time = self.range(block).map(|i| (i, 1.0)).collect();
@@ -165,8 +184,11 @@ impl BlockProgram {
             }
         }
         let mut rows = vec![Vec::new(); self.links.len()];
-        for i in 0..self.variables() {
-            self.entries_of(i).iter().for_each(|(link, value)| rows[*link].push((i, *value)));
+        for block in 0..self.blocks() {
+            for i in self.range(block) {
+                let entries = self.entries_of(i).iter();
+                entries.for_each(|(link, value)| rows[*link].push((i, self.counts[block] * value)));
+            }
         }
         for (link, row) in self.links.iter().zip(rows) {
             match link {

@@ -16,6 +16,8 @@ pub(super) struct Row {
 #[derive(Clone, Debug)]
 pub(super) struct Scaled {
     pub starts: Vec<usize>,
+    /// How many blocks each one stands for. Numbers are those of one of them.
+    pub counts: Vec<f64>,
     pub times: Vec<f64>,
     pub rows: Vec<Row>,
     pub gains: Vec<f64>,
@@ -70,6 +72,7 @@ impl Scaled {
         });
         let mut scaled = Self {
             starts: program.starts.clone(),
+            counts: program.counts.clone(),
             times: program.times.clone(),
             rows: (0..program.blocks()).map(row).collect(),
             gains: program.gains.iter().map(|gain| gain / objective_scale).collect(),

@@ -108,9 +108,24 @@ pub(super) struct Frame<'a> {
     problem: &'a Problem,
     space: Space<'a>,
     cells: Vec<Cell>,
-    /// The job of each block.
+    /// The jobs that can run somewhere, in order; numbers of an answer that go by block go by these.
     pub(super) jobs: Vec<usize>,
+    /// Jobs that are alike in all that the program knows of them are one of its blocks: that of each of `jobs`.
+    blocks: Vec<usize>,
     program: BlockProgram,
+}
+
+/// All that a program knows of a job.
+fn key(cells: &[Cell], gang: u32, level: Level, gain: &impl Fn(&Cell) -> f64) -> Vec<u64> {
+    let (kind, least, by) = match level {
+        Level::Free => (0, 0.0, 0.0),
+        Level::Floor(least) => (1, least, 0.0),
+        Level::Rising { least, by } => (2, least, by),
+        Level::Logarithm(weight) => (3, weight, 0.0),
+    };
+    let of_cell = |cell: &Cell| [cell.column as u64, cell.rate.to_bits(), gain(cell).to_bits()];
+    let head = [kind, least.to_bits(), by.to_bits(), u64::from(gang)];
+    head.into_iter().chain(cells.iter().flat_map(of_cell)).collect()
 }
 
 /// A program with its solution.
@@ -173,7 +188,8 @@ impl<'a> Frame<'a> {
         let first_balance = links.len();
         links.extend(std::iter::repeat_n(Link::Balance, pairing.map_or(0, Pairing::balances)));
         let mut program = BlockProgram::new(links, rise_gain);
-        let (mut cells, mut jobs) = (Vec::new(), Vec::new());
+        let (mut cells, mut jobs, mut blocks) = (Vec::new(), Vec::new(), Vec::new());
+        let mut known: BTreeMap<Vec<u64>, usize> = BTreeMap::new();
         for (job, demand) in problem.jobs.iter().enumerate() {
             let begin = cells.len();
             for column in 0..problem.columns.len() {
@@ -183,18 +199,32 @@ impl<'a> Frame<'a> {
                     pairing.iter().for_each(|pairing| pairing.add_cells(job, column, &mut cells));
                 }
             }
+            if cells.len() == begin {
+                continue;
+            }
+            jobs.push(job);
+            let level = level(job, demand);
+            if pairing.is_none() {
+                let next = program.blocks();
+                let block = *known.entry(key(&cells[begin..], demand.gang, level, gain)).or_insert(next);
+                blocks.push(block);
+                if block < next {
+                    program.repeat(block);
+                    continue;
+                }
+            } else {
+                // Rows of pairs hold for each job by itself.
+                blocks.push(program.blocks());
+            }
             for cell in &cells[begin..] {
                 let pool = (problem.columns[cell.column].pool, cell.part * f64::from(demand.gang));
                 let balance = pairing.and_then(|pairing| pairing.balance_of(cell));
                 let balance = balance.map(|(row, sign)| (first_balance + row, sign));
                 program.variable(gain(cell), cell.rate, std::iter::once(pool).chain(balance));
             }
-            if cells.len() > begin {
-                program.end_block(1.0, level(job, demand));
-                jobs.push(job);
-            }
+            program.end_block(1.0, level);
         }
-        Self { problem, space, cells, jobs, program }
+        Self { problem, space, cells, jobs, blocks, program }
     }
 
     /// Solves it. Where the method for blocks gives up, the general one is asked.
@@ -211,6 +241,7 @@ impl<'a> Frame<'a> {
                 other => other?,
             };
             if !self.cut(&answer) {
+                let answer = answer.spread(&self.program, &self.blocks);
                 return Ok(Solved { frame: self, answer });
             }
         }
