@@ -21,7 +21,7 @@ fn main() {
 }
 
 const RUNS: [&str; 6] = [
-    "",
+    "objective = 'max_min_fairness'",
     "compatibility = true",
     "recompute_s = 1920.0\nround_end = 'last_slice'\norder = 'by_type'\nhold_for_new = true",
     "objective = 'fifo'",

@@ -83,41 +83,48 @@ fn stuck(state: &State, blocked: &BTreeMap<JobId, Vec<NodeId>>) -> Vec<JobId> {
     if blocked.is_empty() {
         return Vec::new();
     }
-    let mut nodes: Vec<NodeId> = blocked.values().flatten().copied().collect();
-    nodes.sort_unstable();
-    nodes.dedup();
+    let waits = by_node(blocked.iter().flat_map(|(id, nodes)| nodes.iter().map(|node| (*node, *id))));
     // Who has yet to leave these nodes, or to come there.
-    let mut there: Vec<(NodeId, JobId)> = Vec::new();
-    for id in state.unsettled() {
-        let own = state.nodes_of(id).filter(|node| nodes.binary_search(node).is_ok());
-        there.extend(own.map(|node| (node, id)));
-    }
-    there.sort_unstable();
-    let on = |node: NodeId| {
-        let begin = there.partition_point(|(other, _)| *other < node);
-        there[begin..].iter().take_while(move |(other, _)| *other == node).map(|(_, id)| *id)
-    };
-    let others = |id: JobId, node: &NodeId| on(*node).filter(move |other| *other != id);
+    let is_waited_for = |node: &NodeId| on(&waits, *node).next().is_some();
+    let there = by_node(
+        state.unsettled().flat_map(|id| state.nodes_of(id).filter(is_waited_for).map(move |node| (node, id))),
+    );
+    let others = |id: JobId, node: &NodeId| on(&there, *node).filter(move |other| *other != id);
     let mut stuck: Vec<JobId> = blocked.keys().copied().collect();
-    loop {
-        // Whoever is in the way and not stuck itself will leave by and by.
-        let is_stuck = |id: &JobId| stuck.binary_search(id).is_ok();
-        let will_clear =
-            |id: &JobId| blocked[id].iter().all(|node| others(*id, node).any(|other| !is_stuck(&other)));
-        let left: Vec<JobId> = stuck.iter().copied().filter(|id| !will_clear(id)).collect();
-        if left.len() == stuck.len() {
-            break;
-        }
-        stuck = left;
+    // Whoever is in the way and not stuck itself will leave by and by.
+    let will_clear = |stuck: &[JobId], id: JobId| {
+        let leaves = |other: JobId| stuck.binary_search(&other).is_err();
+        blocked[&id].iter().all(|node| others(id, node).any(leaves))
+    };
+    let mut clear: Vec<JobId> = stuck.iter().copied().filter(|id| will_clear(&stuck, *id)).collect();
+    while let Some(id) = clear.pop() {
+        let Ok(place) = stuck.binary_search(&id) else { continue };
+        stuck.remove(place);
+        let behind = state.nodes_of(id).flat_map(|node| on(&waits, node));
+        clear.extend(behind.filter(|other| stuck.binary_search(other).is_ok() && will_clear(&stuck, *other)));
     }
     let alone = |id: &JobId| blocked[id].iter().any(|node| others(*id, node).next().is_none());
     let mut stopped: Vec<JobId> = stuck.iter().copied().filter(alone).collect();
     if stopped.is_empty() {
         let in_the_way_of = |id: JobId, other: &JobId| {
-            *other != id && blocked[other].iter().any(|node| on(*node).any(|there| there == id))
+            *other != id && blocked[other].iter().any(|node| on(&there, *node).any(|there| there == id))
         };
         let holds_up = |id: &&JobId| stuck.iter().any(|other| in_the_way_of(**id, other));
         stopped.extend(stuck.iter().rev().find(holds_up));
     }
     stopped
+}
+
+/// Pairs in the order of their nodes, each once.
+fn by_node(pairs: impl Iterator<Item = (NodeId, JobId)>) -> Vec<(NodeId, JobId)> {
+    let mut pairs: Vec<(NodeId, JobId)> = pairs.collect();
+    pairs.sort_unstable();
+    pairs.dedup();
+    pairs
+}
+
+/// The jobs of a node.
+fn on(pairs: &[(NodeId, JobId)], node: NodeId) -> impl Iterator<Item = JobId> {
+    let begin = pairs.partition_point(|(other, _)| *other < node);
+    pairs[begin..].iter().take_while(move |(other, _)| *other == node).map(|(_, id)| *id)
 }
