@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use trainyard_sched::control::{self, Batch, Core, Log, Nothing, Step};
-use trainyard_sched::metrics::{Metrics, Summary};
+use trainyard_sched::metrics::{Metrics, Spending, Summary};
 use trainyard_sched::model::{Cluster, JobId, Seed, Span, Tenants, Time};
-use trainyard_sched::policies;
+use trainyard_sched::policies::{self, gavel};
 use trainyard_sim::backend::Options;
 use trainyard_sim::generate::{Parameters, generate};
 use trainyard_sim::physics::Physics;
@@ -89,36 +89,6 @@ fn mean_h(jcts: &BTreeMap<JobId, f64>, among: std::ops::Range<u32>) -> f64 {
     of.iter().sum::<f64>() / of.len() as f64 / 3600.0
 }
 
-/// What GPUs cost that were held, in dollars.
-#[derive(Default)]
-struct Money {
-    dollars: f64,
-    since: Time,
-    per_s: f64,
-}
-
-impl Log for Money {
-    fn step(&mut self, batch: &Batch, _: &Step) {
-        self.dollars += self.per_s * batch.at.since(self.since).as_secs_f64();
-        self.since = batch.at;
-    }
-
-    fn rest(&mut self, core: &Core) {
-        let price = |name: &str| match name {
-            "v100" => 0.74,
-            "p100" => 0.43,
-            _ => 0.135,
-        };
-        let cluster = core.state().cluster();
-        let placements = core.state().jobs().flat_map(|view| view.held.placements().to_vec());
-        let each = placements.map(|p| {
-            let gpu_type = cluster.node(p.node).gpu_type.expect("a GPU has a type");
-            price(&cluster.gpu_types[gpu_type.index()].name) * f64::from(p.gpus.count())
-        });
-        self.per_s = each.sum::<f64>() / 3600.0;
-    }
-}
-
 #[test]
 fn rounds_come_near_to_time_that_is_shared_out_finely() {
     let workload = jobs("gavel", Some(200), 0, "jobs_per_h = 4.4");
@@ -139,7 +109,7 @@ fn least_cost_keeps_deadlines_and_costs_less_than_the_greatest_throughput() {
     let mut dollars = Vec::new();
     for (objective, deadlines) in [("cost", true), ("cost", false), ("throughput", false)] {
         let parameters = format!("objective = '{objective}'\ndeadlines = {deadlines}\nround_s = 20.0");
-        let mut money = Money::default();
+        let mut money = Spending::new(gavel::prices(&cluster(36)));
         let (metrics, _) = follow("gavel", &parameters, &workload, 36, &mut money);
         let late = workload.jobs.iter().filter(|(job, _)| {
             let row = metrics.rows().find(|row| row.id == job.id).expect("it ran");
@@ -147,9 +117,9 @@ fn least_cost_keeps_deadlines_and_costs_less_than_the_greatest_throughput() {
             row.ended.expect("it ended") > job.goals.deadline.expect("it has one") + Span::from_secs(20)
         });
         let late = late.count();
-        println!("{objective}, deadlines {deadlines}: {:.2} dollars, {late} late", money.dollars);
+        println!("{objective}, deadlines {deadlines}: {:.2} dollars, {late} late", money.spent());
         assert!(!deadlines || late == 0, "{late} jobs are late");
-        dollars.push(money.dollars);
+        dollars.push(money.spent());
     }
     assert!(dollars[1] <= dollars[2], "least cost costs more than the greatest throughput: {dollars:?}");
 }

@@ -1,7 +1,7 @@
 //! What a run amounts to: folds over its records, and over nothing else.
 //!
 //! `fold` makes the rows and the summary that every run has. `details` is for reports and optional: it feeds
-//! `timeline`, `waiting`, `shares` and `fragmentation` with the changes that `holdings` sees; `usage` follows what jobs do where. `quality` follows what jobs
+//! `timeline`, `waiting`, `shares` and `fragmentation` with the changes that `holdings` sees; `usage` follows what jobs do where, `spending` what that costs. `quality` follows what jobs
 //! report of their losses.
 
 mod details;
@@ -12,6 +12,7 @@ mod quality;
 mod series;
 mod shares;
 mod sizes;
+mod spending;
 mod summary;
 mod timeline;
 mod usage;
@@ -25,6 +26,7 @@ pub use quality::{Learner, Moment, Quality, QualitySummary};
 pub use series::Series;
 pub use shares::{Share, Shares};
 pub use sizes::{SizeClass, waits_by_size};
+pub use spending::Spending;
 pub use summary::{Summary, percentile};
 pub use timeline::{Bar, Block, MOST_NODES, Timeline};
 pub use usage::{NodeUse, Usage};
