@@ -1,9 +1,10 @@
 //! What a run amounts to: folds over its records, and over nothing else.
 //!
 //! `fold` makes the rows and the summary that every run has. `details` is for reports and optional: it feeds
-//! `timeline`, `waiting`, `shares` and `fragmentation` with the changes that `holdings` sees; `usage` follows what jobs do where, `spending` what that costs. `quality` follows what jobs
+//! `timeline`, `waiting`, `shares` and `fragmentation` with the changes that `holdings` sees; `usage` follows what jobs do where, `spending` what that costs, `books` what copies did. `quality` follows what jobs
 //! report of their losses.
 
+mod books;
 mod details;
 mod fold;
 mod fragmentation;
@@ -18,6 +19,7 @@ mod timeline;
 mod usage;
 mod waiting;
 
+pub use books::CopyBooks;
 pub use details::Details;
 pub use fold::{JobRow, Metrics, RowState};
 pub use fragmentation::{Fragmentation, PIECE_GPUS};
