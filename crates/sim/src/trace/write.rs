@@ -288,7 +288,7 @@ mod tests {
         let names = ["v100", "p100", "k80"].map(std::sync::Arc::from);
         let options = Options { gpu_types: names.to_vec(), ..Options::default() };
         let gpu_types = options.gpu_types.clone();
-        for preset in ["gavel", "gavel-b", "s-240"] {
+        for preset in ["gavel", "gavel-b"] {
             let parameters = Parameters {
                 preset: preset.into(),
                 jobs: Some(60),

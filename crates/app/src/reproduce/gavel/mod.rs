@@ -9,8 +9,8 @@ use trainyard_sched::model::Seed;
 use trainyard_sim::generate::{Parameters, generate};
 
 use super::typed::{
-    Case, Contender, Follow, Seen, contender, makespan_bound_h, over_time, perform, perform_all, shares_below,
-    who_ran_where,
+    Case, Contender, Follow, Seen, contender, makespan_bound_h, over_time, perform, perform_all,
+    shares_below, who_ran_where,
 };
 use super::{Bars, Effort, Figures, Findings, Gate, Paper, Plot, Progress, Row, Scale};
 use crate::failure::Failure;

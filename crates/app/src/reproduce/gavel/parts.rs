@@ -80,8 +80,7 @@ pub(super) fn money(progress: &Progress<'_>) -> Result<Vec<Row>, Failure> {
     (progress.expect)(3);
     let mut seen = Vec::new();
     for (objective, deadlines) in [("cost", true), ("cost", false), ("throughput", false)] {
-        let parameters =
-            format!("objective = '{objective}'\ndeadlines = {deadlines}\nround_s = {ROUND_S:?}");
+        let parameters = format!("objective = '{objective}'\ndeadlines = {deadlines}\nround_s = {ROUND_S:?}");
         let follow = Follow { spending: true, ..Follow::default() };
         seen.push(perform(&case, &contender("Gavel", "gavel", &parameters), follow)?);
         (progress.done)();

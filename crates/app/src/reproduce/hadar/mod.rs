@@ -90,9 +90,8 @@ fn run(effort: &Effort, progress: &Progress<'_>) -> Result<Findings, Failure> {
     let all = contenders();
     let seeds = if effort.nightly || effort.seeds.is_some() { effort.count(5, 1) } else { 1 };
     // What is known beforehand is known of the first seed of all.
-    let cases: Vec<Case> = (0..seeds)
-        .map(|i| Case::of("s-240", if i == 0 { Seed(0) } else { effort.seed_of(i) }))
-        .collect();
+    let cases: Vec<Case> =
+        (0..seeds).map(|i| Case::of("s-240", if i == 0 { Seed(0) } else { effort.seed_of(i) })).collect();
     let tasks: Vec<(Case, Contender)> =
         cases.iter().flat_map(|case| all.iter().map(|policy| (case.clone(), policy.clone()))).collect();
     let runs = perform_all(&tasks, progress)?;
@@ -206,12 +205,8 @@ fn checks(seen: &[Seen], bound_h: Option<f64>) -> Vec<Measure> {
         Gate::AtMost(0.98),
         over(ttd(Who::Ttd), ttd(Who::GavelLas)),
     );
-    let bound = h6(
-        "the least possible TTD (h)",
-        known(None, BOUND_H),
-        Gate::Near { of: BOUND_H, by: 1e-3 },
-        bound_h,
-    );
+    let bound =
+        h6("the least possible TTD (h)", known(None, BOUND_H), Gate::Near { of: BOUND_H, by: 1e-3 }, bound_h);
     vec![
         h5(Who::GavelLas, "Gavel LAS, aware", Some(1.0 / 2.5), 57.88 / 70.85, 0.85),
         h5(Who::Tiresias, "Tiresias", None, 57.88 / 96.2, 0.70),

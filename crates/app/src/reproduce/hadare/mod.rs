@@ -226,7 +226,11 @@ fn accounts(all: &[Both<'_>], progress: &Progress<'_>) -> Result<Vec<Row>, Failu
     Ok(vec![
         row("steps that copies did beside those of their job: largest difference (steps)", 1e-3, Some(off))
             .and(mismatches == 0, "each report adds up"),
-        row("time between the ends of the copies of a job: most, in steps on its slowest node", 1.0, Some(apart)),
+        row(
+            "time between the ends of the copies of a job: most, in steps on its slowest node",
+            1.0,
+            Some(apart),
+        ),
     ])
 }
 
@@ -390,7 +394,10 @@ mod tests {
         let missed: Vec<&Row> = found.rows.iter().filter(|row| !row.pass).collect();
         assert!(missed.is_empty(), "{missed:?}");
         let checks: std::collections::BTreeSet<&str> = found.rows.iter().map(|row| row.check).collect();
-        assert_eq!(checks.into_iter().collect::<Vec<_>>(), ["E-1", "E-2", "E-3", "E-4", "E-5", "E-6", "E-7", "E-8"]);
+        assert_eq!(
+            checks.into_iter().collect::<Vec<_>>(),
+            ["E-1", "E-2", "E-3", "E-4", "E-5", "E-6", "E-7", "E-8"]
+        );
         // The same jobs in a small script; merges are timed a little differently there.
         for row in &found.readings {
             let (ours, reference) = (row.ours.expect("a figure"), row.reference.expect("a figure"));

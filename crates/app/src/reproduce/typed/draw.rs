@@ -109,8 +109,7 @@ mod tests {
     fn the_dearest_round_is_the_strongest_and_none_is_without_colour() {
         let cluster = trainyard_sim::cluster::parse_words("1x1:v100,1x1:k80").expect("these are words");
         let price = |after| Price { least: 1e-6, most: 1e-2, after };
-        let prices =
-            vec![(0.0, vec![price(1e-2), price(1e-4)]), (360.0, vec![price(1e-4), price(1e-6)])];
+        let prices = vec![(0.0, vec![price(1e-2), price(1e-4)]), (360.0, vec![price(1e-4), price(1e-6)])];
         let drawn = prices_over_time(&prices, &cluster, 720.0);
         let of = |row: usize, band: usize| drawn.rows[row].1[band];
         assert_eq!((drawn.rows[0].0.as_str(), drawn.rows[0].1.len(), drawn.rows[1].1.len()), ("v100", 2, 2));
