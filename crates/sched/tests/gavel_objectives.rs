@@ -7,6 +7,7 @@ use trainyard_sched::policies::gavel::allocation::{
     bisected_makespan, fifo_aware, fifo_blind, fifo_linear, finish_time_fairness, hierarchical, isolated,
     max_min, max_sum, min_cost, min_makespan, proportional, shortest_first, strategy_proof,
 };
+use trainyard_sched::policies::gavel::checks::{beyond, broken};
 use trainyard_sched::solve::{Interior, LinearProgram, Sense, Solver, Unsolved};
 
 const BLIND: Sight = Sight::Blind { reference: 0 };
@@ -32,27 +33,6 @@ fn pools(counts: &[u32]) -> Vec<Pool> {
 
 fn near(found: f64, expected: f64) {
     assert!((found - expected).abs() <= 1e-4 * expected.abs(), "{found} is not {expected}");
-}
-
-/// What all allocations keep to: no share is negative, no job has more than all of its time, no type has more than its GPUs.
-fn broken(problem: &Problem, shares: &Shares) -> f64 {
-    let mut worst = 0.0_f64;
-    let mut used = vec![0.0; problem.pools.len()];
-    for (job, demand) in problem.jobs.iter().enumerate() {
-        let row = shares.row(job);
-        worst = worst.max(row.iter().sum::<f64>() - 1.0);
-        for ((share, column), rate) in row.iter().zip(&problem.columns).zip(&demand.rates) {
-            worst = worst.max(-share);
-            used[column.pool] += share * f64::from(demand.gang);
-            if *rate == 0.0 {
-                worst = worst.max(*share);
-            }
-        }
-    }
-    for (used, pool) in used.iter().zip(&problem.pools) {
-        worst = worst.max(used - f64::from(pool.gpus));
-    }
-    worst
 }
 
 /// Instances of the specification: two or four jobs of known rates.
@@ -218,7 +198,7 @@ fn gangs_together_and_spread_draw_on_the_same_gpus() {
     assert!((found.shares.of(0, 0) - 0.5).abs() < 1e-6 && found.shares.of(0, 1) < 1e-6, "{found:?}");
     assert!((found.shares.row(1).iter().sum::<f64>() - 0.5).abs() < 1e-6, "{found:?}");
     near(found.objective, 1.0);
-    assert!(broken(&problem, &found.shares) <= 1e-7);
+    assert!(beyond(&problem, &found.shares) <= 1e-7);
     // An equal part of the cluster is one of GPUs, not of columns.
     equal(&isolated(&problem), &[&[0.5, 0.0], &[0.5, 0.0]]);
     near(problem.equal_rate(0, Sight::Aware), 4.0);
@@ -419,32 +399,8 @@ proptest! {
 
     #[test]
     fn every_allocation_keeps_to_time_and_gpus(problem in drawn()) {
-        let entities = [Inside::Fairness, Inside::Fifo, Inside::Fairness]
-            .map(|inside| Entity { weight: 1.0, inside });
-        let solved = |found: Result<Allocation, Unsolved>| found.map(|found| found.shares);
-        let all = [
-            solved(max_min(&problem, Sight::Aware)),
-            solved(max_min(&problem, BLIND)),
-            solved(min_makespan(&problem, Sight::Aware)),
-            solved(min_makespan(&problem, BLIND)),
-            solved(bisected_makespan(&problem, Sight::Aware)),
-            solved(finish_time_fairness(&problem, Sight::Aware)),
-            solved(finish_time_fairness(&problem, BLIND)),
-            solved(max_sum(&problem)),
-            solved(fifo_linear(&problem)),
-            solved(min_cost(&problem, CostForm::Ratio).map(|found| found.allocation)),
-            solved(min_cost(&problem, CostForm::Sum).map(|found| found.allocation)),
-            solved(hierarchical(&problem, &entities, Sight::Aware)),
-            solved(proportional(&problem, Sight::Aware)),
-            solved(strategy_proof(&problem, Sight::Aware)),
-            Ok(fifo_aware(&problem)),
-            Ok(fifo_blind(&problem, &vec![None; problem.jobs.len()], &mut |n| n / 2)),
-            Ok(shortest_first(&problem)),
-            Ok(allox(&problem, &vec![None; problem.jobs.len()], 1.0)),
-        ];
-        for (which, found) in all.into_iter().enumerate() {
-            let found = found.map_err(|error| TestCaseError::fail(format!("{which}: {error}")))?;
-            prop_assert!(broken(&problem, &found) <= 1e-7, "{}: {}", which, broken(&problem, &found));
+        for (name, over) in broken(&problem) {
+            prop_assert!(over <= 1e-7, "{}: {}", name, over);
         }
     }
 

@@ -1,12 +1,11 @@
 //! What Gavel's policies must do on Gavel's own workloads, beyond what the public simulator prints: rounds against time that
-//! is shared out finely, deadlines and money, pairs, fairness. Checks on thousands of jobs are left out unless asked for.
-
-use std::collections::BTreeMap;
+//! is shared out finely, deadlines and money, pairs, distance. Checks on thousands of jobs are those of
+//! `trainyard reproduce gavel --nightly`.
 
 use trainyard_sched::control::{self, Batch, Core, Log, Nothing, Step};
-use trainyard_sched::metrics::{Metrics, Summary};
-use trainyard_sched::model::{Cluster, JobId, Seed, Span, Tenants, Time};
-use trainyard_sched::policies;
+use trainyard_sched::metrics::{Metrics, Spending, Summary};
+use trainyard_sched::model::{Cluster, Seed, Span, Tenants};
+use trainyard_sched::policies::{self, gavel};
 use trainyard_sim::backend::Options;
 use trainyard_sim::generate::{Parameters, generate};
 use trainyard_sim::physics::Physics;
@@ -77,48 +76,6 @@ fn run(parameters: &str, workload: &Workload, each: u32) -> (Metrics, Summary) {
     follow("gavel", parameters, workload, each, &mut Nothing)
 }
 
-/// Completion times in seconds, by number.
-fn jcts(metrics: &Metrics) -> BTreeMap<JobId, f64> {
-    let each =
-        metrics.rows().map(|row| (row.id, row.ended.expect("it ended").since(row.submitted).as_secs_f64()));
-    each.collect()
-}
-
-fn mean_h(jcts: &BTreeMap<JobId, f64>, among: std::ops::Range<u32>) -> f64 {
-    let of: Vec<f64> = among.filter_map(|id| jcts.get(&JobId(id)).copied()).collect();
-    of.iter().sum::<f64>() / of.len() as f64 / 3600.0
-}
-
-/// What GPUs cost that were held, in dollars.
-#[derive(Default)]
-struct Money {
-    dollars: f64,
-    since: Time,
-    per_s: f64,
-}
-
-impl Log for Money {
-    fn step(&mut self, batch: &Batch, _: &Step) {
-        self.dollars += self.per_s * batch.at.since(self.since).as_secs_f64();
-        self.since = batch.at;
-    }
-
-    fn rest(&mut self, core: &Core) {
-        let price = |name: &str| match name {
-            "v100" => 0.74,
-            "p100" => 0.43,
-            _ => 0.135,
-        };
-        let cluster = core.state().cluster();
-        let placements = core.state().jobs().flat_map(|view| view.held.placements().to_vec());
-        let each = placements.map(|p| {
-            let gpu_type = cluster.node(p.node).gpu_type.expect("a GPU has a type");
-            price(&cluster.gpu_types[gpu_type.index()].name) * f64::from(p.gpus.count())
-        });
-        self.per_s = each.sum::<f64>() / 3600.0;
-    }
-}
-
 #[test]
 fn rounds_come_near_to_time_that_is_shared_out_finely() {
     let workload = jobs("gavel", Some(200), 0, "jobs_per_h = 4.4");
@@ -139,7 +96,7 @@ fn least_cost_keeps_deadlines_and_costs_less_than_the_greatest_throughput() {
     let mut dollars = Vec::new();
     for (objective, deadlines) in [("cost", true), ("cost", false), ("throughput", false)] {
         let parameters = format!("objective = '{objective}'\ndeadlines = {deadlines}\nround_s = 20.0");
-        let mut money = Money::default();
+        let mut money = Spending::new(gavel::prices(&cluster(36)));
         let (metrics, _) = follow("gavel", &parameters, &workload, 36, &mut money);
         let late = workload.jobs.iter().filter(|(job, _)| {
             let row = metrics.rows().find(|row| row.id == job.id).expect("it ran");
@@ -147,9 +104,9 @@ fn least_cost_keeps_deadlines_and_costs_less_than_the_greatest_throughput() {
             row.ended.expect("it ended") > job.goals.deadline.expect("it has one") + Span::from_secs(20)
         });
         let late = late.count();
-        println!("{objective}, deadlines {deadlines}: {:.2} dollars, {late} late", money.dollars);
+        println!("{objective}, deadlines {deadlines}: {:.2} dollars, {late} late", money.spent());
         assert!(!deadlines || late == 0, "{late} jobs are late");
-        dollars.push(money.dollars);
+        dollars.push(money.spent());
     }
     assert!(dollars[1] <= dollars[2], "least cost costs more than the greatest throughput: {dollars:?}");
 }
@@ -221,113 +178,4 @@ fn in_a_round_no_gpu_idles_beside_a_job_that_fits() {
         assert!(idle.rounds > 1000, "{objective}: {} rounds", idle.rounds);
         assert!(idle.wrong.is_empty(), "{objective}: {} times, first {}", idle.wrong.len(), idle.wrong[0]);
     }
-}
-
-/// Jobs 4000 to 4999 are measured, while others are there.
-const MEASURED: std::ops::Range<u32> = 4000..5000;
-
-fn continuous(per_h: f64, seed: u64) -> Workload {
-    jobs("gavel", Some(5600), seed, &format!("jobs_per_h = {per_h:?}"))
-}
-
-#[test]
-#[ignore = "minutes: thousands of jobs; run with --ignored"]
-fn jobs_are_done_sooner_than_with_an_equal_part_of_the_cluster() {
-    let workload = continuous(3.2, 0);
-    let alone = jcts(&run("compatibility = true\nobjective = 'isolated'", &workload, 36).0);
-    for (parameters, expected, within) in [
-        ("compatibility = true", 0.72, 0.05),
-        ("compatibility = true\nobjective = 'finish_time_fairness'", 0.73, 0.05),
-        ("compatibility = true\naware = false", 1.00, 0.03),
-    ] {
-        let ours = jcts(&run(parameters, &workload, 36).0);
-        let ratios: Vec<f64> = MEASURED.map(|id| ours[&JobId(id)] / alone[&JobId(id)]).collect();
-        let mean = ratios.iter().sum::<f64>() / ratios.len() as f64;
-        println!("{parameters:?}: {mean:.3}, published {expected}");
-        assert!((mean - expected).abs() <= within, "{parameters}: {mean}");
-    }
-}
-
-#[test]
-#[ignore = "minutes: thousands of jobs and three seeds; run with --ignored"]
-fn under_load_knowing_speeds_saves_what_the_authors_print() {
-    // Jobs an hour; hours with speeds known and not, and how far ours may be from these.
-    for (per_h, aware, blind) in [(4.8, (19.0, 0.08), (36.0, 0.25)), (5.6, (29.0, 0.15), (96.0, 0.15))] {
-        for seed in 0..3 {
-            let workload = continuous(per_h, seed);
-            let mean = |parameters| mean_h(&jcts(&run(parameters, &workload, 36).0), MEASURED);
-            let got = [mean("compatibility = true"), mean("compatibility = true\naware = false")];
-            println!("{per_h} jobs an hour, seed {seed}: aware {:.2} h, blind {:.2} h", got[0], got[1]);
-            for ((expected, within), got) in [aware, blind].into_iter().zip(got) {
-                assert!(
-                    (got / expected - 1.0).abs() <= within,
-                    "{per_h} seed {seed}: {got}, expected {expected}"
-                );
-            }
-        }
-    }
-}
-
-/// At what load a mean completion time reaches 40 hours, between two loads of which it is below and above.
-fn load_at_40_h(points: [(f64, f64); 2]) -> f64 {
-    let [(low, below), (high, above)] = points;
-    low + (high - low) * (40.0 - below) / (above - below)
-}
-
-#[test]
-#[ignore = "minutes: thousands of jobs at many loads; run with --ignored"]
-fn the_headline_ratios_are_reached() {
-    let coded = |objective: &str, aware: bool| {
-        format!("compatibility = true\nobjective = '{objective}'\naware = {aware}")
-    };
-    let at = |per_h: f64, objective: &str, aware: bool| {
-        let (metrics, _) = run(&coded(objective, aware), &continuous(per_h, 0), 36);
-        mean_h(&jcts(&metrics), MEASURED)
-    };
-    for (objective, least) in [("max_min_fairness", 3.0), ("finish_time_fairness", 2.5)] {
-        let (aware, blind) = (at(5.6, objective, true), at(5.6, objective, false));
-        println!("{objective} at 5.6 jobs an hour: aware {aware:.2} h, blind {blind:.2} h");
-        assert!(blind / aware >= least, "{objective}: {blind} over {aware}");
-    }
-    let curve = |aware, loads: [f64; 2]| {
-        load_at_40_h(loads.map(|per_h| (per_h, at(per_h, "max_min_fairness", aware))))
-    };
-    let (aware, blind) = (curve(true, [5.6, 6.0]), curve(false, [4.8, 5.2]));
-    println!("40 hours are reached at {aware:.2} jobs an hour, and at {blind:.2} without knowing speeds");
-    assert!(aware / blind >= 1.2, "{aware} over {blind}");
-}
-
-#[test]
-#[ignore = "minutes: hundreds of gangs for weeks; run with --ignored"]
-fn many_gangs_at_once_are_done_nearly_as_soon_as_the_longest_of_them() {
-    let mut ratios = Vec::new();
-    for seed in 0..3 {
-        let of = |count| jobs("gavel", Some(count), seed, "multi_gpu = true\njobs_per_h = 0.0");
-        let makespan = |policy: &str, parameters: &str, workload: &Workload| {
-            follow(policy, parameters, workload, 36, &mut Nothing).1.makespan_s / 3600.0
-        };
-        for count in [100, 300, 500] {
-            let workload = of(count);
-            let alone = workload.jobs.iter().map(|(job, truth)| {
-                let rates = job.declared.rates.as_ref().expect("it was profiled");
-                let workers = job.shape.data_parallel().expect("a gang").workers.min;
-                let known = rates.alone().iter().filter(|rate| rate.workers == workers);
-                truth.iterations / known.map(|rate| rate.iterations_per_s).fold(0.0, f64::max) / 3600.0
-            });
-            let longest = alone.fold(0.0, f64::max);
-            let ours = makespan("gavel", "objective = 'makespan'", &workload);
-            println!("{count} jobs, seed {seed}: {ours:.1} h, the longest takes {longest:.1} h");
-            assert!(ours <= 1.06 * longest, "{count} jobs, seed {seed}: {ours} h beside {longest} h");
-            if count == 500 {
-                let fifo =
-                    makespan("gavel", "objective = 'fifo'\naware = false\ncompatibility = true", &workload);
-                let gandiva = makespan("gandiva", "compatibility = true", &workload);
-                println!("500 jobs, seed {seed}: first in, first out {fifo:.1} h, gandiva {gandiva:.1} h");
-                ratios.push((fifo / ours, gandiva / ours));
-            }
-        }
-    }
-    let count = ratios.len() as f64;
-    let mean = ratios.iter().fold((0.0, 0.0), |sum, each| (sum.0 + each.0 / count, sum.1 + each.1 / count));
-    assert!(mean.0 >= 2.0 && mean.1 >= 1.3, "{ratios:?}");
 }

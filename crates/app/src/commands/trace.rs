@@ -9,7 +9,7 @@ use trainyard_sched::model::{MoveCost, Seed, Tenants};
 use trainyard_sim::cluster;
 use trainyard_sim::generate::{Load, Parameters, generate};
 use trainyard_sim::physics::load_throughputs;
-use trainyard_sim::trace::{Declaring, Options, write_csv};
+use trainyard_sim::trace::{Declaring, Options, Unwritten, write_csv};
 use trainyard_sim::workload::Workload;
 
 use super::inspection::Inspection;
@@ -119,7 +119,7 @@ fn make(given: &GenerateArguments, output: Output) -> Result<Ending, Failure> {
 fn write(workload: &Workload, out: &Path) -> Result<(), Failure> {
     if out == Path::new(PIPE) {
         let mut stdout = std::io::stdout().lock();
-        write_csv(workload, BufWriter::new(&mut stdout))?;
+        tell_unwritten(write_csv(workload, BufWriter::new(&mut stdout))?);
         return stdout.flush().map_err(Failure::Output);
     }
     // Beside it first, so that what cannot be written to the end leaves nothing that looks like a trace.
@@ -127,13 +127,28 @@ fn write(workload: &Workload, out: &Path) -> Result<(), Failure> {
     name.push(".part");
     let part = PathBuf::from(name);
     let file = File::create(&part).map_err(Failure::file("write", &part))?;
-    if let Err(error) = write_csv(workload, BufWriter::new(file)) {
-        let _ = std::fs::remove_file(&part);
-        return Err(error.into());
-    }
+    let unwritten = match write_csv(workload, BufWriter::new(file)) {
+        Ok(unwritten) => unwritten,
+        Err(error) => {
+            let _ = std::fs::remove_file(&part);
+            return Err(error.into());
+        }
+    };
     std::fs::rename(&part, out).map_err(Failure::file("write", out))?;
     say(&format!("{} jobs are in {}.", workload.jobs.len(), out.display()));
+    tell_unwritten(unwritten);
     Ok(())
+}
+
+/// What a trace does not have, though it was known.
+fn tell_unwritten(unwritten: Unwritten) {
+    if unwritten.beside > 0 {
+        say(&format!(
+            "How fast {} jobs go beside others on the same GPUs is in no column, so it is not in the trace; Gavel's own traces and \
+             generated jobs have it from a table (--throughputs).",
+            unwritten.beside
+        ));
+    }
 }
 
 fn import(given: &ImportArguments, output: Output) -> Result<Ending, Failure> {

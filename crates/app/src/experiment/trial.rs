@@ -43,6 +43,10 @@ pub(crate) struct Closer {
     pub(crate) stranded: Vec<(f64, f64)>,
     /// Their mean part of the free GPUs.
     pub(crate) stranded_part: Option<f64>,
+    /// The part of the nodes that trained, over time in seconds; empty where no job had copies.
+    pub(crate) trained: Vec<(f64, f64)>,
+    /// The same over the whole time, without and with pauses.
+    pub(crate) trained_part: Option<(f64, f64)>,
 }
 
 impl Trial {
@@ -74,7 +78,8 @@ impl Trial {
 
 impl Closer {
     fn new(details: Details) -> Self {
-        let Details { timeline, waiting, shares, fragmentation, .. } = details;
+        let Details { timeline, waiting, shares, fragmentation, usage, .. } = details;
+        let trained = if usage.has_copies() { grouped(&usage.over_time()) } else { Vec::new() };
         let (free, stranded) = (fragmentation.free.integral(), fragmentation.stranded.integral());
         Self {
             timeline,
@@ -83,6 +88,8 @@ impl Closer {
             shares: shares.rows().collect(),
             stranded: over_time(&fragmentation.stranded),
             stranded_part: (free > 0.0).then(|| stranded / free),
+            trained_part: usage.utilisation().filter(|_| usage.has_copies()),
+            trained,
         }
     }
 }
@@ -97,7 +104,10 @@ fn distribution(sorted: &[f64]) -> Vec<(f64, f64)> {
 
 /// The means of groups of neighbouring intervals.
 fn over_time(series: &Series) -> Vec<(f64, f64)> {
-    let means = series.means();
+    grouped(&series.means())
+}
+
+fn grouped(means: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let group = means.len().div_ceil(MOST_POINTS).max(1);
     let mean = |part: &[(f64, f64)]| {
         let (at, value) = part.iter().fold((0.0, 0.0), |sum, point| (sum.0 + point.0, sum.1 + point.1));

@@ -2,6 +2,7 @@
 
 mod abilities;
 mod ahead;
+mod checked;
 mod decision;
 mod parameters;
 mod plan;
@@ -12,6 +13,7 @@ mod slate;
 
 pub use abilities::Abilities;
 pub use ahead::Ahead;
+pub use checked::{Checked, Dice};
 pub use decision::{Change, Decision};
 pub use parameters::{PLACEMENT, Parameter, ParameterError, Values, parameters};
 pub(crate) use parameters::{ROUND_S, chosen, counted, defaults, flagged, numbered, similar};

@@ -1,9 +1,10 @@
 //! What a run amounts to: folds over its records, and over nothing else.
 //!
 //! `fold` makes the rows and the summary that every run has. `details` is for reports and optional: it feeds
-//! `timeline`, `waiting`, `shares` and `fragmentation` with the changes that `holdings` sees; `usage` follows what jobs do where. `quality` follows what jobs
+//! `timeline`, `waiting`, `shares` and `fragmentation` with the changes that `holdings` sees; `usage` follows what jobs do where, `spending` what that costs, `books` what copies did. `quality` follows what jobs
 //! report of their losses.
 
+mod books;
 mod details;
 mod fold;
 mod fragmentation;
@@ -12,11 +13,13 @@ mod quality;
 mod series;
 mod shares;
 mod sizes;
+mod spending;
 mod summary;
 mod timeline;
 mod usage;
 mod waiting;
 
+pub use books::CopyBooks;
 pub use details::Details;
 pub use fold::{JobRow, Metrics, RowState};
 pub use fragmentation::{Fragmentation, PIECE_GPUS};
@@ -25,6 +28,7 @@ pub use quality::{Learner, Moment, Quality, QualitySummary};
 pub use series::Series;
 pub use shares::{Share, Shares};
 pub use sizes::{SizeClass, waits_by_size};
+pub use spending::Spending;
 pub use summary::{Summary, percentile};
 pub use timeline::{Bar, Block, MOST_NODES, Timeline};
 pub use usage::{NodeUse, Usage};

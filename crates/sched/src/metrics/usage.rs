@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 use crate::control::{Action, Batch, Event, Log, Step};
 use crate::model::{Allocation, Attempt, Cluster, CopyId, JobId, NodeId, Span, Time};
 
+use super::Series;
+
 /// What a job does on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Doing {
@@ -53,13 +55,23 @@ pub struct Usage {
     jobs: BTreeMap<JobId, Open>,
     first_arrival: Option<Time>,
     last_end: Option<Time>,
+    /// Nodes that train.
+    training: Series,
+    has_copies: bool,
 }
 
 impl Usage {
     /// Nothing has happened yet.
     pub fn new(cluster: &Cluster) -> Self {
         let nodes = vec![NodeUse::default(); cluster.nodes.len()];
-        Self { nodes, jobs: BTreeMap::new(), first_arrival: None, last_end: None }
+        Self {
+            nodes,
+            jobs: BTreeMap::new(),
+            first_arrival: None,
+            last_end: None,
+            training: Series::default(),
+            has_copies: false,
+        }
     }
 
     /// Each node, as of the latest change there.
@@ -75,6 +87,17 @@ impl Usage {
             |of: fn(&NodeUse) -> Span| self.nodes.iter().map(|node| of(node).as_secs_f64()).sum::<f64>();
         let (trained_s, paused_s) = (sum_s(|node| node.trained), sum_s(|node| node.paused));
         (all_s > 0.0).then(|| (trained_s / all_s, (trained_s + paused_s) / all_s))
+    }
+
+    /// Which part of the nodes trained, over time.
+    pub fn over_time(&self) -> Vec<(f64, f64)> {
+        let all = self.nodes.len().max(1) as f64;
+        self.training.means().into_iter().map(|(at_s, nodes)| (at_s, nodes / all)).collect()
+    }
+
+    /// Whether some job ever had several copies.
+    pub fn has_copies(&self) -> bool {
+        self.has_copies
     }
 
     /// Changes what a job does, and counts anew on its nodes.
@@ -230,6 +253,11 @@ impl Log for Usage {
         }
         for action in &step.actions {
             self.action(batch.at, action);
+        }
+        if !batch.events.is_empty() || !step.actions.is_empty() {
+            let training = self.nodes.iter().filter(|node| node.training > 0).count();
+            self.training.set(batch.at, training as f64);
+            self.has_copies |= self.jobs.values().any(|open| open.copies.len() > 1);
         }
     }
 }

@@ -3,7 +3,7 @@
 mod easy;
 mod fifo;
 pub mod gavel;
-mod hadar;
+pub mod hadar;
 mod optimus;
 mod sharing;
 mod slaq;

@@ -109,7 +109,7 @@ pub(crate) struct Import<'o> {
     origins: Vec<Origin>,
     tenants: Names,
     models: Names,
-    gpu_types: Vec<Arc<str>>,
+    pub(crate) gpu_types: Vec<Arc<str>>,
     /// Whether rows carry ids of their own.
     named: bool,
     /// Whether the first arrival is time zero.

@@ -42,7 +42,7 @@ use trainyard_sched::model::PriorityClass;
 
 pub use error::{TraceError, nearest};
 pub use options::{Declaring, OnDuplicate, Options, Preset, Repairs};
-pub use write::{WriteError, write_csv};
+pub use write::{Unwritten, WriteError, write_csv};
 
 use crate::strangers::{self, Asked};
 use crate::workload::Workload;

@@ -6,7 +6,8 @@ use trainyard_sched::model::{
     DataParallel, GPU, Goals, GpuTypeSet, Job, MoveCost, Parallelism, Span, SpeedFunction, Topology, Wanted,
 };
 
-use super::native::{COLUMNS, ENDINGS, training_texts};
+use super::native::{COLUMNS, ENDINGS, rates_text, training_texts};
+use crate::physics::Locality;
 use crate::truth::{Speed, Truth};
 use crate::workload::Workload;
 
@@ -36,22 +37,33 @@ pub enum WriteError {
     End(#[source] std::io::Error),
 }
 
+/// What was not written, because readers may get it elsewhere.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unwritten {
+    /// Jobs whose speeds beside other jobs on the same GPUs are known. Tables of throughputs have these.
+    pub beside: u64,
+}
+
 /// Writes all jobs in the order of their ids.
 ///
 /// A declaration is written where it differs from the truth. That a job declares nothing cannot be written:
 /// whoever reads the file says what jobs declare.
-pub fn write_csv(workload: &Workload, output: impl Write) -> Result<(), WriteError> {
+pub fn write_csv(workload: &Workload, output: impl Write) -> Result<Unwritten, WriteError> {
+    let mut unwritten = Unwritten::default();
     let mut writer = csv::Writer::from_writer(output);
     let header = writer.write_record(COLUMNS.iter().map(|column| column.name));
     header.map_err(|source| WriteError::Output { job: "(header)".to_owned(), source })?;
     for (job, truth) in &workload.jobs {
         let fields = fields(workload, job, truth)
             .map_err(|what| WriteError::NotExpressible { job: job.name.to_string(), what })?;
+        let beside = job.declared.rates.as_ref().is_some_and(|rates| !rates.beside().is_empty());
+        unwritten.beside += u64::from(beside);
         writer
             .write_record(&fields)
             .map_err(|source| WriteError::Output { job: job.name.to_string(), source })?;
     }
-    writer.flush().map_err(WriteError::End)
+    writer.flush().map_err(WriteError::End)?;
+    Ok(unwritten)
 }
 
 /// The fields in the order of the columns.
@@ -59,7 +71,8 @@ fn fields(workload: &Workload, job: &Job, truth: &Truth) -> Result<[String; COLU
     let Parallelism::DataParallel(shape) = &job.shape else { return Err("it is a graph of tasks") };
     let [iterations, work, fixed, loss, noise, better, convergence, target] =
         training_texts(truth, &job.declared.loss)?;
-    let (workers, honest) = workers_and_length(shape, truth)?;
+    let (workers, honest) = workers_and_length(job, shape, truth)?;
+    let rates = rates(workload, job, truth)?;
     check(job, shape, truth)?;
     let each = shape.worker.gpu_milli;
     // GPUs in the columns are those of all workers; a job without GPUs counts its workers.
@@ -111,11 +124,12 @@ fn fields(workload: &Workload, job: &Job, truth: &Truth) -> Result<[String; COLU
         better,
         convergence,
         target,
+        rates,
     ])
 }
 
 /// How many workers the run time in the columns belongs to, and that run time.
-fn workers_and_length(shape: &DataParallel, truth: &Truth) -> Result<(u32, Span), &'static str> {
+fn workers_and_length(job: &Job, shape: &DataParallel, truth: &Truth) -> Result<(u32, Span), &'static str> {
     match &truth.speed {
         Speed::Fixed { iteration, workers } => Ok((*workers, iteration.scaled(truth.iterations))),
         Speed::Function(function @ SpeedFunction::WithFixedPart { .. }) => {
@@ -123,11 +137,39 @@ fn workers_and_length(shape: &DataParallel, truth: &Truth) -> Result<(u32, Span)
             let per_s = function.iterations_per_s(workers, 0);
             Ok((workers, Span::from_secs_f64(truth.iterations / per_s)))
         }
-        Speed::Table { .. } => {
-            Err("its speed on each GPU type is of a table of throughputs, for which there are no columns")
+        Speed::Table { table, row } => {
+            let workers = shape.workers.min;
+            let names = table.figures().filter(|(of, _, gpus, ..)| (of, gpus) == (row, &workers));
+            let speeds =
+                names.filter_map(|(_, name, gpus, ..)| table.per_s(*row, name, gpus, Locality::Node));
+            // What the owner takes an iteration to last belongs to one of the types.
+            let said = job.declared.iteration.map_or(0.0, Span::as_secs_f64);
+            let off = |per_s: &f64| (1.0 / per_s - said).abs();
+            let per_s = speeds.min_by(|a, b| off(a).total_cmp(&off(b)));
+            let per_s = per_s.ok_or("nothing is known of its speed on as many GPUs as it asks for")?;
+            Ok((workers, Span::from_secs_f64(truth.iterations / per_s)))
         }
         _ => Err("its speed is neither in proportion to its workers nor that with a fixed part added"),
     }
+}
+
+/// Speeds by GPU type, which must be those that are declared.
+fn rates(workload: &Workload, job: &Job, truth: &Truth) -> Result<String, &'static str> {
+    let declared = job.declared.rates.as_deref();
+    let Speed::Table { table, row } = &truth.speed else {
+        let none = declared.is_none().then(String::new);
+        return none.ok_or("it declares speeds by GPU type that are not its own");
+    };
+    if job.shape.data_parallel().is_none_or(|shape| shape.worker.gpu_milli != GPU) {
+        return Err(
+            "its speed is of a table of throughputs, and its workers have other than one whole GPU each",
+        );
+    }
+    let own = table.rates(*row, &workload.gpu_types, None, |_| None);
+    if declared.is_some_and(|declared| declared.alone() != own.alone()) {
+        return Err("it declares speeds by GPU type that are not its own");
+    }
+    Ok(rates_text(table, *row))
 }
 
 /// Refuses what no column is for.
@@ -242,11 +284,73 @@ mod tests {
     }
 
     #[test]
+    fn speeds_by_gpu_type_survive_the_round_trip() {
+        let names = ["v100", "p100", "k80"].map(std::sync::Arc::from);
+        let options = Options { gpu_types: names.to_vec(), ..Options::default() };
+        let gpu_types = options.gpu_types.clone();
+        for preset in ["gavel", "gavel-b"] {
+            let parameters = Parameters {
+                preset: preset.into(),
+                jobs: Some(60),
+                gpu_types: gpu_types.clone(),
+                ..Parameters::default()
+            };
+            let workload = generate(&parameters).unwrap();
+            let mut text = Vec::new();
+            write_csv(&workload, &mut text).unwrap();
+            let back = read_from("written.csv", &text[..], &options).unwrap();
+            assert_eq!(back.jobs.len(), workload.jobs.len());
+            for ((a, own), (b, truth)) in back.jobs.iter().zip(&workload.jobs) {
+                let declared = |job: &Job| job.declared.rates.as_ref().map(|rates| rates.alone().to_vec());
+                assert!(declared(a).is_some_and(|rates| !rates.is_empty()), "{preset}: {}", a.name);
+                assert_eq!(declared(a), declared(b), "{preset}: {}", a.name);
+                assert_eq!(
+                    (&a.shape, a.wanted, a.declared.iterations),
+                    (&b.shape, b.wanted, b.declared.iterations)
+                );
+                let apart = a.declared.iteration.unwrap().0.abs_diff(b.declared.iteration.unwrap().0);
+                assert!(apart <= 1, "{preset}: {}: {apart} us", a.name);
+                assert_eq!(own.iterations, truth.iterations, "{preset}: {}", a.name);
+                let (Speed::Table { table, row }, Speed::Table { table: theirs, row: other }) =
+                    (&own.speed, &truth.speed)
+                else {
+                    panic!("{preset}: {}: {:?}", a.name, own.speed)
+                };
+                let figures = |table: &crate::physics::ThroughputTable, of: u32| {
+                    let each = table.figures().filter(move |(row, ..)| *row == of);
+                    let each =
+                        each.map(|(_, name, gpus, apart, per_s)| (name.to_owned(), gpus, apart, per_s));
+                    each.collect::<Vec<_>>()
+                };
+                assert_eq!(figures(table, *row), figures(theirs, *other));
+            }
+        }
+    }
+
+    #[test]
+    fn speeds_beside_others_are_counted_as_not_written() {
+        let trace = "A3C\tpython3\t--max-steps\t1\t1000\t1\t1\n";
+        let options = Options { gpu_types: vec!["v100".into()], ..Options::default() };
+        let workload = read_from("a.trace", trace.as_bytes(), &options).unwrap();
+        assert_eq!(write_csv(&workload, Vec::new()).unwrap(), Unwritten { beside: 1 });
+        let plain = generate(&Parameters { jobs: Some(3), ..Parameters::default() }).unwrap();
+        assert_eq!(write_csv(&plain, Vec::new()).unwrap(), Unwritten::default());
+    }
+
+    #[test]
     fn what_cannot_be_said_is_refused() {
-        let text = "A3C\tpython3\t--max-steps\t1\t1000\t1\t1\n";
-        let workload = read_from("a.trace", text.as_bytes(), &Options::default()).unwrap();
+        let trace = "A3C\tpython3\t--max-steps\t1\t1000\t1\t1\n";
+        let options = Options { gpu_types: vec!["v100".into()], ..Options::default() };
+        let mut workload = read_from("a.trace", trace.as_bytes(), &options).unwrap();
+        let job = std::sync::Arc::make_mut(&mut workload.jobs[0].0);
+        let rates = job.declared.rates.as_deref().unwrap();
+        let slower = rates.alone().iter().map(|rate| trainyard_sched::model::Rate {
+            iterations_per_s: rate.iterations_per_s / 2.0,
+            ..*rate
+        });
+        job.declared.rates = trainyard_sched::model::Rates::new(slower.collect(), Vec::new()).shared();
         let error = write_csv(&workload, Vec::new()).unwrap_err();
         assert!(matches!(error, WriteError::NotExpressible { .. }), "{error}");
-        assert!(error.to_string().contains("table of throughputs"), "{error}");
+        assert!(error.to_string().contains("not its own"), "{error}");
     }
 }

@@ -203,6 +203,7 @@ fn over_time(inputs: &Inputs, trials: &[Trial]) -> Markup {
     let gpus = Axis::counts(inputs.cluster_part.gpus as f64, "GPUs");
     let queue = Axis::counts(most(trials, |t| &t.waiting, |point| point.1), "jobs");
     let stranded: Points = |t| t.closer.as_ref().map_or(&[], |closer| &closer.stranded);
+    let trained: Points = |t| t.closer.as_ref().map_or(&[], |closer| &closer.trained);
     let stranded_axis = Axis::counts(most(trials, stranded, |point| point.1), "GPUs");
     html! {
         (names(trials))
@@ -217,8 +218,22 @@ fn over_time(inputs: &Inputs, trials: &[Trial]) -> Markup {
                     |t| t.closer.as_ref().and_then(|closer| closer.stranded_part)
                         .map_or_else(|| "none free".to_owned(), |part| format!("{} of the free GPU time", percent(part)))))
             }
+            @if trials.iter().any(|trial| !trained(trial).is_empty()) {
+                (figure(trials, ("Cluster resource utilisation (CRU)", "The part of the nodes that train. Loading, saving, bringing \
+                    copies together and resting are no training; shown because jobs had copies."),
+                    (&time, &Axis::parts(1.0, "of the nodes")), trained, cru))
+            }
         }
     }
+}
+
+/// The same of a whole run in words.
+fn cru(trial: &Trial) -> String {
+    let part = trial.closer.as_ref().and_then(|closer| closer.trained_part);
+    part.map_or_else(
+        || "no job had copies".to_owned(),
+        |(trained, with_pauses)| format!("CRU {}, {} with pauses", percent(trained), percent(with_pauses)),
+    )
 }
 
 fn one(inputs: &Inputs, trials: &[Trial]) -> Markup {

@@ -2,14 +2,15 @@
 
 mod golden;
 mod load;
+mod parts;
 mod programs;
 
 use trainyard_sched::model::Seed;
 use trainyard_sim::generate::{Parameters, generate};
 
 use super::typed::{
-    Case, Contender, Seen, contender, makespan_bound_h, over_time, perform, perform_all, shares_below,
-    who_ran_where,
+    Case, Contender, Follow, Seen, contender, makespan_bound_h, over_time, perform, perform_all,
+    shares_below, who_ran_where,
 };
 use super::{Bars, Effort, Figures, Findings, Gate, Paper, Plot, Progress, Row, Scale};
 use crate::failure::Failure;
@@ -53,10 +54,13 @@ fn run(effort: &Effort, progress: &Progress<'_>) -> Result<Findings, Failure> {
     };
     found.rows.push(first_jobs()?);
     found.rows.push(programs::objectives());
+    found.rows.extend(parts::rows(effort));
     let seen = sets(effort, progress)?;
     found.rows.extend(seen.iter().map(|(golden, set, seen)| golden.row(*set, seen)));
     found.rows.extend(orderings(&seen)?);
     if !effort.quick {
+        found.rows.extend(parts::lengths_of_rounds(progress)?);
+        found.rows.extend(parts::money(progress)?);
         found.rows.push(programs::time_of_a_program());
     }
     load::sweep(effort, progress, &mut found)?;
@@ -197,8 +201,8 @@ fn draw(seen: &[(&Golden, usize, Seen)], found: &mut Findings) -> Result<(), Fai
     }
     let case = Case::of("gavel-a", Seed(0));
     let aware = coded("LAS, aware", "");
-    let ran = perform(&case, &aware, true)?;
-    if let Some(details) = &ran.details {
+    let ran = perform(&case, &aware, Follow { details: true, ..Follow::default() })?;
+    if let Some(details) = &ran.extra.details {
         let mut drawn = who_ran_where(
             details,
             &case.machines(),

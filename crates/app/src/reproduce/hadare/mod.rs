@@ -7,7 +7,8 @@ use trainyard_sim::physics::{gavel_throughputs, left_out};
 use trainyard_sim::workload::Workload;
 
 use super::typed::{
-    Case, Contender, HOUR_S, Seen, contender, forked_bound_h, over_time, perform, perform_all, who_ran_where,
+    Case, Contender, Follow, HOUR_S, Seen, contender, forked_bound_h, over_time, perform, perform_all,
+    who_ran_where,
 };
 use super::{Bars, Effort, Figures, Findings, Gate, Paper, Plot, PlotCurve, Progress, Row, Scale};
 use crate::failure::Failure;
@@ -99,6 +100,7 @@ fn run(effort: &Effort, progress: &Progress<'_>) -> Result<Findings, Failure> {
     found.rows.push(alone(&all[0]));
     found.rows.extend(copies(effort, progress, &mut found.plots)?);
     found.rows.extend(slots(effort, progress, &mut found.plots)?);
+    found.rows.extend(accounts(&all, progress)?);
     found.rows.push(estimate());
     found.readings.extend(all.iter().flat_map(Both::readings));
     draw(&all, &mut found)?;
@@ -192,6 +194,44 @@ fn alone(both: &Both<'_>) -> Row {
     let what = "M-1: TTD of HadarE over that of all speeds added up";
     let figures = Figures { published: None, reference: Some(1.916 / 1.887) };
     Row::single("E-4", what, figures, Gate::AtMost(1.02), Some(both.forked.makespan_h / ideal_h))
+}
+
+/// E-7: the steps of copies, as these report them.
+fn accounts(all: &[Both<'_>], progress: &Progress<'_>) -> Result<Vec<Row>, Failure> {
+    /// Copies that had done all that they may before that are not at work at the end, in seconds.
+    const SHORTLY_S: f64 = 300.0;
+    (progress.expect)(all.len() as u64);
+    let (mut off, mut apart, mut mismatches) = (0.0_f64, 0.0_f64, 0);
+    for both in all {
+        let case = Case::of(both.mix.preset, Seed(0));
+        let seen = perform(&case, &forked(), Follow { copies: true, ..Follow::default() })?;
+        let books = seen.extra.copies.unwrap_or_default();
+        mismatches += books.mismatches;
+        for (job, truth) in &both.workload.jobs {
+            let done = books.sums.get(&job.id).copied().unwrap_or(0.0);
+            off = off.max((done - truth.iterations).abs());
+            let rates = job.declared.rates.as_ref();
+            let types = both.cluster.nodes.iter().filter_map(|node| node.gpu_type);
+            let speeds = types.filter_map(|gpu_type| rates.and_then(|rates| rates.per_s(gpu_type, 1, false)));
+            let slowest = speeds.filter(|per_s| *per_s > 0.0).fold(f64::INFINITY, f64::min);
+            // Times are whole microseconds.
+            let apart_s = books.apart_s(job.id, SHORTLY_S).map_or(0.0, |apart_s| (apart_s - 1e-3).max(0.0));
+            apart = apart.max(apart_s * slowest);
+        }
+        (progress.done)();
+    }
+    let row = |what: &str, most, ours| {
+        Row::single("E-7", what, Figures { published: None, reference: Some(0.0) }, Gate::AtMost(most), ours)
+    };
+    Ok(vec![
+        row("steps that copies did beside those of their job: largest difference (steps)", 1e-3, Some(off))
+            .and(mismatches == 0, "each report adds up"),
+        row(
+            "time between the ends of the copies of a job: most, in steps on its slowest node",
+            1.0,
+            Some(apart),
+        ),
+    ])
 }
 
 /// E-8: speeds on types where a job was never seen.
@@ -311,9 +351,12 @@ fn draw(all: &[Both<'_>], found: &mut Findings) -> Result<(), Failure> {
             over_time("HadarE", &both.forked.used, nodes),
         ],
     });
+    let mut trained = Vec::new();
     for policy in [single(), forked()] {
-        let ran = perform(&Case::of("m-5", Seed(0)), &policy, true)?;
-        if let Some(details) = &ran.details {
+        let follow = Follow { details: true, ..Follow::default() };
+        let ran = perform(&Case::of("m-5", Seed(0)), &policy, follow)?;
+        trained.push(over_time(policy.label, &ran.extra.trained, 1.0));
+        if let Some(details) = &ran.extra.details {
             let mut drawn = who_ran_where(details, &both.cluster, &both.workload, 5, ran.makespan_h * HOUR_S);
             drawn.title = format!("M-5, {}: who ran where", policy.label);
             "A row is a job, a colour the type of a GPU; copies lie over each other."
@@ -322,6 +365,20 @@ fn draw(all: &[Both<'_>], found: &mut Findings) -> Result<(), Failure> {
             found.bands.push(drawn);
         }
     }
+    found.plots.push(Plot {
+        title: "M-5: CRU over time".to_owned(),
+        reading: "The part of the nodes that train. Loading, bringing copies together and resting are no training, so it dips where \
+                  a slot begins."
+            .to_owned(),
+        alternative: format!(
+            "Over the whole time {:.3} without copies and {:.3} with them.",
+            both.single.trained, both.forked.trained
+        ),
+        x: (Scale::Seconds, "time"),
+        y: (Scale::Part, "CRU"),
+        steps: false,
+        curves: trained,
+    });
     Ok(())
 }
 
@@ -337,13 +394,24 @@ mod tests {
         let missed: Vec<&Row> = found.rows.iter().filter(|row| !row.pass).collect();
         assert!(missed.is_empty(), "{missed:?}");
         let checks: std::collections::BTreeSet<&str> = found.rows.iter().map(|row| row.check).collect();
-        assert_eq!(checks.into_iter().collect::<Vec<_>>(), ["E-1", "E-2", "E-3", "E-4", "E-5", "E-6", "E-8"]);
+        assert_eq!(
+            checks.into_iter().collect::<Vec<_>>(),
+            ["E-1", "E-2", "E-3", "E-4", "E-5", "E-6", "E-7", "E-8"]
+        );
         // The same jobs in a small script; merges are timed a little differently there.
         for row in &found.readings {
             let (ours, reference) = (row.ours.expect("a figure"), row.reference.expect("a figure"));
             assert!((ours / reference - 1.0).abs() < 0.03, "{row:?}");
         }
         assert_eq!((found.bars.len(), found.bands.len()), (2, 2));
+        let cru = found.plots.iter().find(|plot| plot.title.ends_with("CRU over time")).expect("it is drawn");
+        let mean = |curve: &PlotCurve| {
+            let sum: f64 = curve.points.iter().map(|point| point.1).sum();
+            sum / curve.points.len() as f64
+        };
+        // M-5 has a utilisation of 0.76 without copies, and of 0.98 with them.
+        let [single, forked] = &cru.curves[..] else { panic!("{cru:?}") };
+        assert!((mean(single) - 0.76).abs() < 0.03 && (mean(forked) - 0.98).abs() < 0.02, "{cru:?}");
         assert!(found.bands.iter().all(|bands| bands.rows.iter().all(|(_, bands)| !bands.is_empty())));
     }
 }

@@ -1,9 +1,11 @@
 //! A preset under a policy, and what is measured of it.
 
 use rayon::prelude::*;
-use trainyard_sched::control::{Batch, Log, Step};
-use trainyard_sched::metrics::{Details, Usage};
+use trainyard_sched::control::{Batch, Core, Log, Step};
+use trainyard_sched::metrics::{CopyBooks, Details, Spending, Usage};
 use trainyard_sched::model::{Cluster, MoveCost, Seed, Span, Time};
+use trainyard_sched::policies::gavel;
+use trainyard_sched::policies::hadar::{Price, told};
 use trainyard_sim::backend::Options;
 use trainyard_sim::cluster::parse_words;
 use trainyard_sim::generate::{PRESETS, Parameters, generate};
@@ -50,7 +52,7 @@ pub(in crate::reproduce) struct Case {
     pub(in crate::reproduce) seed: Seed,
     /// Seconds of a restart, where the preset does not say.
     pub(in crate::reproduce) restart_s: f64,
-    /// Only these jobs are measured, by number, and the run ends when the last job has arrived.
+    /// Only these jobs are measured, by number.
     pub(in crate::reproduce) measured: Option<(usize, usize)>,
 }
 
@@ -100,8 +102,38 @@ pub(in crate::reproduce) struct Seen {
     pub(in crate::reproduce) jct_s: Vec<Option<f64>>,
     /// GPUs in use over time.
     pub(in crate::reproduce) used: Vec<(f64, f64)>,
-    /// What ran where, of runs of which that is drawn.
+    /// What was asked for beside it.
+    pub(in crate::reproduce) extra: Extra,
+}
+
+/// What is followed of a run only where it is asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(in crate::reproduce) struct Follow {
+    /// What ran where.
+    pub(in crate::reproduce) details: bool,
+    /// What the GPUs cost that jobs held.
+    pub(in crate::reproduce) spending: bool,
+    /// The prices that Hadar tells.
+    pub(in crate::reproduce) prices: bool,
+    /// What copies report, every five seconds.
+    pub(in crate::reproduce) copies: bool,
+}
+
+/// What came of that.
+#[derive(Clone, Debug, Default)]
+pub(in crate::reproduce) struct Extra {
+    /// What ran where.
     pub(in crate::reproduce) details: Option<Details>,
+    /// Dollars.
+    pub(in crate::reproduce) spent: Option<f64>,
+    /// By GPU type, since when in seconds.
+    pub(in crate::reproduce) prices: Vec<(f64, Vec<Price>)>,
+    /// What copies did.
+    pub(in crate::reproduce) copies: Option<CopyBooks>,
+    /// Which part of the nodes trained, over time.
+    pub(in crate::reproduce) trained: Vec<(f64, f64)>,
+    /// When each job ended, in seconds.
+    pub(in crate::reproduce) ended_s: Vec<Option<f64>>,
 }
 
 impl Seen {
@@ -112,17 +144,56 @@ impl Seen {
     }
 }
 
-/// How much of a run is followed.
-enum Watch {
-    Usage(Usage),
-    All(Box<Details>),
+/// What follows a run.
+struct Watch {
+    usage: Option<Usage>,
+    details: Option<Box<Details>>,
+    spending: Option<Spending>,
+    prices: Option<Vec<(f64, Vec<Price>)>>,
+    copies: Option<CopyBooks>,
+}
+
+impl Watch {
+    fn new(follow: Follow, cluster: &Cluster, workload: &Workload) -> Self {
+        let Follow { details, spending, prices, copies } = follow;
+        Self {
+            // Details have an account of it already.
+            usage: (!details).then(|| Usage::new(cluster)),
+            details: details.then(|| Box::new(Details::new(cluster, &workload.tenants))),
+            spending: spending.then(|| Spending::new(gavel::prices(cluster))),
+            prices: prices.then(Vec::new),
+            copies: copies.then(CopyBooks::default),
+        }
+    }
+
+    fn usage(&self) -> Option<&Usage> {
+        self.usage.as_ref().or_else(|| self.details.as_ref().map(|details| &details.usage))
+    }
 }
 
 impl Log for Watch {
     fn step(&mut self, batch: &Batch, step: &Step) {
-        match self {
-            Self::Usage(usage) => usage.step(batch, step),
-            Self::All(details) => details.step(batch, step),
+        if let Some(usage) = &mut self.usage {
+            usage.step(batch, step);
+        }
+        if let Some(details) = &mut self.details {
+            details.step(batch, step);
+        }
+        if let Some(spending) = &mut self.spending {
+            spending.step(batch, step);
+        }
+        if let Some(copies) = &mut self.copies {
+            copies.step(batch, step);
+        }
+        let note = step.decision.as_ref().and_then(|decision| decision.note.as_ref());
+        if let (Some(prices), Some(note)) = (&mut self.prices, note) {
+            prices.push((batch.at.as_secs_f64(), told(note)));
+        }
+    }
+
+    fn rest(&mut self, core: &Core) {
+        if let Some(spending) = &mut self.spending {
+            spending.rest(core);
         }
     }
 }
@@ -131,47 +202,49 @@ impl Log for Watch {
 pub(in crate::reproduce) fn perform(
     case: &Case,
     contender: &Contender,
-    detailed: bool,
+    follow: Follow,
 ) -> Result<Seen, Failure> {
     let table: toml::Table = contender.parameters.parse().expect("parameters of this project are TOML");
     let policy = PolicyChoice::new(contender.policy, table)?;
     let (cluster, workload) = (case.machines(), case.jobs()?);
-    let mut watch = if detailed {
-        Watch::All(Box::new(Details::new(&cluster, &workload.tenants)))
-    } else {
-        Watch::Usage(Usage::new(&cluster))
-    };
-    let last = workload.jobs.last().map_or(Time::ZERO, |(job, _)| job.submitted);
-    let horizon = if case.measured.is_some() { last } else { Options::default().horizon };
+    let mut watch = Watch::new(follow, &cluster, &workload);
+    let report_every = follow.copies.then(|| Span::from_secs(5));
     let setup = Setup {
         cluster,
         tenants: workload.tenants.clone(),
         workload,
         physics: Physics::default(),
-        options: Options { horizon, ..Options::default() },
+        options: Options { report_every, ..Options::default() },
         seed: case.seed,
     };
     let finished = simulate(setup, policy.build()?, &mut watch, |_, _| {})
         .map_err(|source| Failure::Setup { policy: policy.label(), source })?;
-    let (trained, details) = match watch {
-        Watch::Usage(usage) => (usage.utilisation(), None),
-        Watch::All(mut details) => {
-            details.finish(finished.ended);
-            (details.usage.utilisation(), Some(*details))
-        }
-    };
+    let trained = watch.usage().and_then(Usage::utilisation);
+    let trained_over_time = watch.usage().map(Usage::over_time).unwrap_or_default();
     let summary = finished.metrics.summary(finished.ended);
-    let jct_s: Vec<Option<f64>> = finished
-        .metrics
-        .rows()
-        .map(|row| row.ended.map(|ended| ended.since(row.submitted).as_secs_f64()))
-        .collect();
+    let since = |from: fn(&trainyard_sched::metrics::JobRow) -> Time| {
+        let each = finished.metrics.rows();
+        each.map(|row| row.ended.map(|ended| ended.since(from(row)).as_secs_f64())).collect()
+    };
+    let jct_s: Vec<Option<f64>> = since(|row| row.submitted);
     let (from, to) = case.measured.unwrap_or((0, jct_s.len()));
     let measured = &jct_s[from.min(jct_s.len())..to.min(jct_s.len())];
     let all: Option<Vec<f64>> = (!measured.is_empty() && measured.len() == to - from)
         .then(|| measured.iter().copied().collect::<Option<_>>())
         .flatten();
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    let mut details = watch.details;
+    if let Some(details) = &mut details {
+        details.finish(finished.ended);
+    }
+    let extra = Extra {
+        details: details.map(|details| *details),
+        spent: watch.spending.as_ref().map(Spending::spent),
+        prices: watch.prices.unwrap_or_default(),
+        copies: watch.copies,
+        trained: trained_over_time,
+        ended_s: since(|_| Time::ZERO),
+    };
     Ok(Seen {
         jct_h: all.map(|all| mean(&all) / HOUR_S),
         makespan_h: summary.makespan_s / HOUR_S,
@@ -180,7 +253,7 @@ pub(in crate::reproduce) fn perform(
         wait_h: summary.avg_wait_s.unwrap_or(f64::NAN) / HOUR_S,
         jct_s,
         used: finished.metrics.used_gpus.means(),
-        details,
+        extra,
     })
 }
 
@@ -191,7 +264,7 @@ pub(in crate::reproduce) fn perform_all(
 ) -> Result<Vec<Seen>, Failure> {
     (progress.expect)(tasks.len() as u64);
     let run = |(case, contender): &(Case, Contender)| {
-        let seen = perform(case, contender, false);
+        let seen = perform(case, contender, Follow::default());
         (progress.done)();
         seen
     };

@@ -36,6 +36,7 @@
 
 pub mod allocation;
 mod answer;
+pub mod checks;
 mod deadlines;
 mod members;
 mod notes;
@@ -45,8 +46,6 @@ mod placing;
 mod rounds;
 mod saying;
 mod shares;
-#[cfg(test)]
-mod turns;
 
 use std::collections::BTreeSet;
 
@@ -91,8 +90,8 @@ struct Gavel {
     unsaid: BTreeSet<JobId>,
 }
 
-/// Prices by type; a type without a known one costs as much as the dearest.
-fn prices(cluster: &Cluster) -> Vec<f64> {
+/// Prices by type in dollars for an hour; a type without a known one costs as much as the dearest.
+pub fn prices(cluster: &Cluster) -> Vec<f64> {
     let dearest = PRICES.iter().map(|(_, price)| *price).fold(0.0, f64::max);
     let known = |name: &str| PRICES.iter().find(|(known, _)| *known == name).map(|(_, price)| *price);
     cluster.gpu_types.iter().map(|gpu_type| known(&gpu_type.name).unwrap_or(dearest)).collect()

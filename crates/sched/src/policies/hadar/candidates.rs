@@ -130,7 +130,7 @@ impl Gang {
         Self { together: fast(&self.together), spread: fast(&self.spread), ..self.clone() }
     }
 
-    fn offer(&self, stock: &Stock, terms: &Terms, counts: Counts, kind: Kind) -> Option<Offer> {
+    pub(super) fn offer(&self, stock: &Stock, terms: &Terms, counts: Counts, kind: Kind) -> Option<Offer> {
         let per_s = self.pace(stock, &counts);
         if per_s <= 0.0 {
             return None;
@@ -310,140 +310,9 @@ fn fill(rooms: &[Room], workers: u32, first: Option<Room>) -> Option<Counts> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
-    use super::super::stock::tests::{idle, worker};
+mod tests {
+    use super::super::checks::{TERMS, gang, idle};
     use super::*;
-    use crate::model::Seed;
-
-    /// Numbers that repeat.
-    pub(in super::super) struct Dice(u64, u64);
-
-    impl Dice {
-        pub(in super::super) const fn new(seed: u64) -> Self {
-            Self(seed, 0)
-        }
-
-        pub(in super::super) const fn roll(&mut self, sides: u64) -> u64 {
-            self.1 += 1;
-            Seed(self.0).numbered(self.1).0 % sides
-        }
-    }
-
-    pub(in super::super) const TERMS: Terms = Terms { utility: Utility::Inv, beta: 0.0, guards_mixing: true };
-
-    /// A gang of one-GPU workers with these speeds by type, equal when spread.
-    pub(in super::super) fn gang(workers: u32, speeds: &[f64], left: f64) -> Gang {
-        let fastest = speeds.iter().copied().fold(0.0, f64::max);
-        let slowest = speeds.iter().copied().filter(|speed| *speed > 0.0).fold(f64::INFINITY, f64::min);
-        let (fastest_s, slowest_s) = (left / fastest, left / slowest);
-        Gang {
-            workers,
-            worker: worker(1),
-            together: speeds.to_vec(),
-            spread: speeds.to_vec(),
-            left,
-            age_s: 0.0,
-            facts: Facts { iterations: left, fastest_s, slowest_s, isolated_s: fastest_s },
-            restart_s: 0.0,
-            held: None,
-            may_mix: true,
-            topology: Topology::Anywhere,
-            shuns: None,
-        }
-    }
-
-    /// Up to three nodes, partly taken, and a gang that may run on one of them already.
-    pub(in super::super) fn random(dice: &mut Dice, most_workers: u64) -> (Gang, Stock) {
-        let types = 1 + dice.roll(3);
-        let nodes: Vec<(usize, u32)> =
-            (0..=dice.roll(3)).map(|_| (dice.roll(types) as usize, 1 + dice.roll(8) as u32)).collect();
-        let mut stock = idle(&nodes);
-        for at in 0..nodes.len() as u32 {
-            let most = if dice.roll(3) == 0 { stock.spot(at).devices } else { 1 };
-            let taken = dice.roll(u64::from(most) + 1) as u32;
-            stock.take(&[(at, taken)].into_iter().filter(|(_, n)| *n > 0).collect(), &worker(1));
-        }
-        let mut speeds = || (0..stock.types()).map(|_| dice.roll(5) as f64 * 0.7).collect::<Vec<f64>>();
-        let (together, spread) = (speeds(), speeds());
-        let mut gang = gang(1 + dice.roll(most_workers) as u32, &together, 1.0 + dice.roll(100) as f64 / 9.0);
-        gang.worker = worker(1 + dice.roll(2));
-        gang.spread = spread.iter().zip(&together).map(|(spread, together)| spread.min(*together)).collect();
-        gang.restart_s = dice.roll(2) as f64;
-        gang.may_mix = dice.roll(2) == 0;
-        gang.topology = if dice.roll(6) == 0 { Topology::SameNode } else { Topology::Anywhere };
-        let places = distributions(&gang, &stock);
-        if !places.is_empty() && dice.roll(2) == 0 {
-            gang.held = Some(places[dice.roll(places.len() as u64) as usize].clone());
-        }
-        (gang, stock)
-    }
-
-    /// Every way to put all workers on nodes with room.
-    fn distributions(gang: &Gang, stock: &Stock) -> Vec<Counts> {
-        let mut partial = vec![(Counts::new(), gang.workers)];
-        for gpu_type in 0..stock.types() {
-            for (at, spot) in stock.of_type(gpu_type) {
-                partial = partial
-                    .iter()
-                    .flat_map(|(counts, left)| {
-                        (0..=spot.slots(&gang.worker, *left)).map(move |count| {
-                            let mut counts = counts.clone();
-                            counts.extend((count > 0).then_some((at, count)));
-                            (counts, left - count)
-                        })
-                    })
-                    .collect();
-            }
-        }
-        partial.into_iter().filter(|(_, left)| *left == 0).map(|(counts, _)| counts).collect()
-    }
-
-    /// Whether the job, and the guard, allow these nodes together.
-    fn is_allowed(gang: &Gang, stock: &Stock, terms: &Terms, counts: &Counts) -> bool {
-        let mut types: Vec<usize> = counts.iter().map(|(at, _)| stock.spot(*at).gpu_type).collect();
-        types.sort_unstable();
-        types.dedup();
-        let fastest = types.iter().map(|i| gang.spread[*i]).fold(0.0, f64::max);
-        let mixes = types.len() == 1 || (gang.may_mix && gang.pace(stock, counts) * 2.0 >= fastest);
-        let near = counts.len() == 1 || gang.topology == Topology::Anywhere;
-        terms.guards_mixing && mixes && near
-    }
-
-    /// H-1. On 1,000 random states the offer is sound and no other place pays more.
-    #[test]
-    fn no_place_pays_more_than_the_one_that_is_found() {
-        let (mut found, mut spread, mut stays, mut mixed) = (0, 0, 0, 0);
-        for seed in 0..1000 {
-            let mut dice = Dice::new(seed);
-            let (gang, stock) = random(&mut dice, 6);
-            let terms = Terms { beta: [0.0, 0.05, 1.0][dice.roll(3) as usize], ..TERMS };
-            let offer = find(&gang, &stock, &terms);
-            let all = distributions(&gang, &stock);
-            let allowed = all.iter().filter(|counts| is_allowed(&gang, &stock, &terms, counts));
-            let kind = |counts: &Counts| if counts.len() > 1 { Kind::Spread } else { Kind::Consolidated };
-            let offers =
-                allowed.filter_map(|counts| gang.offer(&stock, &terms, counts.clone(), kind(counts)));
-            let best = offers.map(|offer| offer.payoff()).fold(f64::NEG_INFINITY, f64::max);
-            let Some(offer) = offer else {
-                assert!(best == f64::NEG_INFINITY, "seed {seed}: nothing is found where something fits");
-                continue;
-            };
-            found += 1;
-            assert_eq!(offer.counts.iter().map(|(_, count)| count).sum::<u32>(), gang.workers, "seed {seed}");
-            assert!(all.contains(&offer.counts), "seed {seed}: {:?} is not free", offer.counts);
-            let by_type = if offer.counts.len() > 1 { &gang.spread } else { &gang.together };
-            let types: Vec<usize> = offer.counts.iter().map(|(at, _)| stock.spot(*at).gpu_type).collect();
-            let slowest = types.iter().map(|i| by_type[*i]).fold(f64::INFINITY, f64::min);
-            assert_eq!(offer.per_s, slowest, "seed {seed}");
-            assert!(offer.payoff() >= best - best.abs() * 1e-12, "seed {seed}: {offer:?}, {best} is there");
-            let is_held = gang.held.as_ref() == Some(&offer.counts);
-            assert_eq!(offer.kind == Kind::Stay, is_held, "seed {seed}: {offer:?}");
-            spread += u32::from(offer.kind == Kind::Spread);
-            stays += u32::from(offer.kind == Kind::Stay);
-            mixed += u32::from(types.iter().any(|i| *i != types[0]));
-        }
-        assert!(found > 300 && spread > 30 && stays > 30 && mixed > 10, "{found} {spread} {stays} {mixed}");
-    }
 
     #[test]
     fn a_gang_does_not_waste_a_fast_type_on_the_pace_of_a_slow_one() {

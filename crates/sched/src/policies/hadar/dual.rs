@@ -35,11 +35,11 @@ pub(super) fn plan(gangs: &[&Gang], stock: &mut Stock, terms: &Terms, beam: usiz
 }
 
 /// What a job is offered, if it pays.
-fn paying(gang: &Gang, stock: &Stock, terms: &Terms) -> Option<Offer> {
+pub(super) fn paying(gang: &Gang, stock: &Stock, terms: &Terms) -> Option<Offer> {
     find(gang, stock, terms).filter(|offer| offer.payoff() > 0.0)
 }
 
-fn taken(stock: &Stock, gang: &Gang, offer: &Offer) -> Stock {
+pub(super) fn taken(stock: &Stock, gang: &Gang, offer: &Offer) -> Stock {
     let mut stock = stock.clone();
     stock.take(&offer.counts, &gang.worker);
     stock
@@ -125,7 +125,7 @@ struct Step {
     before: Option<usize>,
 }
 
-fn beamed(gangs: &[&Gang], stock: &Stock, terms: &Terms, width: usize) -> Vec<Option<Offer>> {
+pub(super) fn beamed(gangs: &[&Gang], stock: &Stock, terms: &Terms, width: usize) -> Vec<Option<Offer>> {
     let special = special(gangs, stock);
     let mut steps: Vec<Step> = Vec::new();
     let mut states = vec![State { payoff: 0.0, stock: stock.clone(), last: None }];
@@ -178,84 +178,17 @@ fn best_of(states: Vec<State>, special: &[bool], width: usize) -> Vec<State> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::candidates::tests::{Dice, TERMS, random};
-    use super::super::stock::tests::{idle, worker};
+    use super::super::checks::{TERMS, gang, idle, worker};
     use super::*;
-
-    /// All subsets of jobs to place, each in the given order where it pays most.
-    fn brute_force(gangs: &[&Gang], stock: &Stock) -> f64 {
-        let Some((first, rest)) = gangs.split_first() else { return 0.0 };
-        let passed = brute_force(rest, stock);
-        let placed = paying(first, stock, &TERMS)
-            .map(|offer| offer.payoff() + brute_force(rest, &taken(stock, first, &offer)));
-        placed.map_or(passed, |placed| placed.max(passed))
-    }
-
-    fn total(gangs: &[&Gang], stock: &Stock, beam: usize) -> f64 {
-        let mut left = stock.clone();
-        let chosen = plan(gangs, &mut left, &TERMS, beam);
-        // What is chosen can really be taken, one after the other.
-        let mut again = stock.clone();
-        for (gang, offer) in
-            gangs.iter().zip(&chosen).filter_map(|(gang, offer)| Some((gang, offer.as_ref()?)))
-        {
-            let repeated = paying(gang, &again, &TERMS).expect("it pays here");
-            assert!((repeated.payoff() - offer.payoff()).abs() < 1e-12);
-            again.take(&offer.counts, &gang.worker);
-        }
-        assert_eq!(again.likeness(&[false; 3]), left.likeness(&[false; 3]));
-        chosen.iter().flatten().map(Offer::payoff).sum()
-    }
-
-    fn instance(seed: u64) -> (Vec<Gang>, Stock) {
-        let mut dice = Dice::new(seed);
-        let (first, stock) = random(&mut dice, 3);
-        let mut gangs = vec![first];
-        for _ in 0..dice.roll(10) {
-            let (mut gang, _) = random(&mut dice, 3);
-            gang.held = None;
-            for speeds in [&mut gang.together, &mut gang.spread] {
-                speeds.resize(stock.types(), 1.5);
-            }
-            // Jobs that are worth about what GPUs cost are the hard ones.
-            gang.left /= 30.0;
-            gangs.push(gang);
-        }
-        (gangs, stock)
-    }
-
-    /// H-3. Up to ten jobs on up to three nodes.
-    #[test]
-    fn the_exact_plan_is_the_best_and_the_beam_comes_near() {
-        let (mut sums, mut differs) = ([0.0; 3], 0);
-        for seed in 0..400 {
-            let (gangs, stock) = instance(seed);
-            let gangs: Vec<&Gang> = gangs.iter().collect();
-            let best = brute_force(&gangs, &stock);
-            let found = total(&gangs, &stock, 2);
-            assert!((found - best).abs() <= best * 1e-12, "seed {seed}: {found} instead of {best}");
-            let greedy = total(&gangs, &stock, 1);
-            assert!(greedy <= best * (1.0 + 1e-12), "seed {seed}");
-            let chosen = beamed(&gangs, &stock, &TERMS, 16);
-            let beamed: f64 = chosen.iter().flatten().map(Offer::payoff).sum();
-            assert!(beamed <= best * (1.0 + 1e-12), "seed {seed}");
-            differs += u32::from(greedy < best * 0.999);
-            for (sum, value) in sums.iter_mut().zip([best, beamed, greedy]) {
-                *sum += value;
-            }
-        }
-        assert!(sums[1] >= 0.99 * sums[0], "the beam of 16: {sums:?}");
-        assert!(differs > 10, "in some cases it is better to pass a job by: {differs}");
-    }
 
     #[test]
     fn a_job_that_does_not_pay_is_passed_by() {
         let mut stock = idle(&[(0, 1)]);
-        let dear = super::super::candidates::tests::gang(1, &[1.0], 2.0);
+        let dear = gang(1, &[1.0], 2.0);
         for beam in [1, 16] {
             assert_eq!(plan(&[&dear], &mut stock, &TERMS, beam), [None], "1/2 is less than the price of 1");
         }
-        let cheap = super::super::candidates::tests::gang(1, &[4.0], 2.0);
+        let cheap = gang(1, &[4.0], 2.0);
         assert!(plan(&[&cheap], &mut stock, &TERMS, 16)[0].is_some());
         assert!(stock.is_empty());
         stock.set(0, 1, worker(1).demand);
@@ -266,7 +199,7 @@ mod tests {
     #[test]
     fn the_exact_plan_knows_equal_nodes_and_stays_quick() {
         let mut stock = idle(&[(0, 4), (0, 4), (0, 4), (0, 4), (0, 4), (0, 4)]);
-        let gang = super::super::candidates::tests::gang(1, &[1000.0], 1.0);
+        let gang = gang(1, &[1000.0], 1.0);
         let gangs = vec![&gang; EXACT];
         let chosen = plan(&gangs, &mut stock, &TERMS, 16);
         assert_eq!(chosen.iter().flatten().count(), EXACT);

@@ -101,6 +101,7 @@ pub(super) fn bounds(
 
 #[cfg(test)]
 mod tests {
+    use super::super::checks::broken_prices;
     use super::*;
     use proptest::prelude::*;
 
@@ -119,45 +120,7 @@ mod tests {
             form in 0_usize..5,
             eta in 1.0..9.0_f64,
         ) {
-            let utility = [Utility::Inv, Utility::Norm, Utility::Raw, Utility::Rho, Utility::Fair][form];
-            let facts: Vec<Facts> = jobs.iter().map(|(seconds, ..)| facts(*seconds)).collect();
-            let usable: Vec<[bool; 3]> =
-                jobs.iter().map(|(.., mask)| std::array::from_fn(|i| mask >> i & 1 == 1)).collect();
-            let payers: Vec<Payer<'_>> = jobs
-                .iter()
-                .zip(facts.iter().zip(&usable))
-                .map(|((_, gpus, age_s, _), (facts, usable))| Payer {
-                    facts,
-                    age_s: *age_s,
-                    gpus: f64::from(*gpus),
-                    usable,
-                })
-                .collect();
-            let all = f64::from(gpus.iter().sum::<u32>());
-            let horizon = Horizon::of(360.0, all, payers.iter().copied());
-            let bounds = bounds(utility, horizon, (3, all), eta, &payers);
-            let last = |payer: &Payer<'_>| utility.of(payer.facts, payer.age_s + horizon.length_s());
-            let (mut dual, mut most) = (0.0, 0.0_f64);
-            for (i, bounds) in bounds.iter().enumerate() {
-                prop_assert!(bounds.most >= bounds.least * 2.7);
-                prop_assert_eq!(bounds.price(0.0), bounds.least);
-                prop_assert_eq!(bounds.price(1.0), bounds.most);
-                for used in 1..=8 {
-                    let (before, now) = (f64::from(used - 1) / 8.0, f64::from(used) / 8.0);
-                    prop_assert!(bounds.price(before) < bounds.price(now));
-                }
-                let users = || payers.iter().filter(|payer| payer.usable[i]);
-                if users().next().is_some() {
-                    dual += horizon.slots * f64::from(gpus[i]) * bounds.least;
-                    most = most.max(users().map(last).fold(f64::INFINITY, f64::min));
-                    // At the full price nobody has anything to gain.
-                    let gains = users().any(|payer| {
-                        utility.of(payer.facts, payer.facts.fastest_s) > bounds.most * payer.gpus * (1.0 + 1e-12)
-                    });
-                    prop_assert!(!gains);
-                }
-            }
-            prop_assert!(dual <= most / 4.0 * (1.0 + 1e-9), "{dual} {most}");
+            prop_assert_eq!(broken_prices(&jobs, gpus, form, eta).0, [""; 0]);
         }
     }
 

@@ -14,6 +14,7 @@ use super::desk::Accepted;
 use super::prices::Bounds;
 use super::round::{Entry, Round};
 use super::stock::{Counts, Stock};
+use super::told::{Price, told};
 
 /// The slot of a time.
 fn slot(at: Time, round: Span) -> u64 {
@@ -46,22 +47,17 @@ fn read(view: &JobView, gang: &Gang, stock: &Stock, now: u64) -> Option<((u64, u
     is_sound.then_some(((from, until), counts))
 }
 
-/// The bounds that hold, and what to remember of them if that changes: no less wide than ever before.
-pub(super) fn widened(seen: &Snapshot, bounds: &[Bounds]) -> (Vec<Bounds>, Option<Note>) {
-    let known: Vec<f64> = seen.note.0.iter().map(|bits| f64::from_bits(*bits as u64)).collect();
-    let known = Some(known).filter(|known| known.len() == 2 * bounds.len());
-    let wider =
-        |(i, own): (usize, &Bounds)| match known.as_ref().map(|known| (known[2 * i], known[2 * i + 1])) {
-            Some((least, most)) if least > 0.0 && least.is_finite() && most.is_finite() => {
-                Bounds::new(own.least.min(least), own.most.max(most))
-            }
-            _ => *own,
-        };
-    let wide: Vec<Bounds> = bounds.iter().enumerate().map(wider).collect();
-    let note =
-        Note(wide.iter().flat_map(|wide| [wide.least, wide.most]).map(|n| n.to_bits() as i64).collect());
-    let changed = note != seen.note;
-    (wide, changed.then_some(note))
+/// The bounds that hold: no less wide than ever before, as far as that was told.
+pub(super) fn widened(seen: &Snapshot, bounds: Vec<Bounds>) -> Vec<Bounds> {
+    let known = told(&seen.note);
+    if known.len() != bounds.len() {
+        return bounds;
+    }
+    let wider = |(own, known): (Bounds, Price)| {
+        let is_sound = known.least > 0.0 && known.least.is_finite() && known.most.is_finite();
+        if is_sound { Bounds::new(own.least.min(known.least), own.most.max(known.most)) } else { own }
+    };
+    bounds.into_iter().zip(known).map(wider).collect()
 }
 
 impl<'a> Round<'a> {
@@ -148,9 +144,9 @@ mod tests {
 
     #[test]
     fn a_schedule_is_read_as_it_was_written_unless_it_cannot_be_kept() {
-        use super::super::candidates::tests::gang;
+        use super::super::checks::gang;
+        use super::super::checks::idle;
         use super::super::claim::tests::view;
-        use super::super::stock::tests::idle;
         use crate::model::Declared;
 
         let (stock, job) = (idle(&[(0, 2), (1, 2)]), gang(2, &[1.0, 1.0], 10.0));

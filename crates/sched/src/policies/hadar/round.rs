@@ -21,6 +21,7 @@ use super::prices::{Horizon, Payer, bounds};
 use super::reserved::widened;
 use super::stock::{Spot, Stock};
 use super::targets::targets;
+use super::told::tell;
 use super::utility::Facts;
 
 /// A share of time that is less is not worth a move.
@@ -73,8 +74,6 @@ pub(super) struct Round<'a> {
     pub(super) entries: Vec<Entry<'a>>,
     /// What to remember of jobs.
     pub(super) notes: Vec<(JobId, Note)>,
-    /// And of the run.
-    note: Option<Note>,
     /// By position on the slate: why a job has nothing.
     pub(super) said: Vec<Option<Reason>>,
     /// The job that was placed last on each GPU type.
@@ -98,7 +97,7 @@ impl<'a> Round<'a> {
         };
         let so_far_s = |i: usize| accounts.get(i).map_or(0.0, |(_, account)| account.so_far_s);
         let facts: Vec<Facts> = (0..).zip(&claims).map(|(i, claim)| claim.facts(so_far_s(i))).collect();
-        let (stock, note) = stock(seen, &slate, parameters, &frame, (&claims, &facts));
+        let stock = stock(seen, &slate, parameters, &frame, (&claims, &facts));
         let mut entries = Vec::with_capacity(claims.len());
         for (line, (view, (claim, facts))) in seen.jobs().zip(claims.into_iter().zip(facts)).enumerate() {
             if !slate.lines()[line].is_bound {
@@ -109,7 +108,7 @@ impl<'a> Round<'a> {
         let desk = Desk::new(seen, &slate);
         let notes = accounts.into_iter().map(|(id, account)| (id, account.note())).collect();
         let (said, latest) = (vec![None; seen.jobs.len()], vec![None; stock.types()]);
-        Self { seen, parameters, terms, slate, stock, desk, entries, notes, note, said, latest }
+        Self { seen, parameters, terms, slate, stock, desk, entries, notes, said, latest }
     }
 
     /// The turns of all jobs that may be given something, in order.
@@ -283,7 +282,7 @@ impl<'a> Round<'a> {
 
     /// The decision, once everything is given away.
     pub(super) fn finish(self, memory: &mut Memory) -> Decision {
-        let Self { seen, slate, said, notes, note, .. } = self;
+        let Self { seen, slate, stock, said, notes, .. } = self;
         let mut decision = slate.finish(memory);
         for ((_, verdict), said) in decision.verdicts.iter_mut().zip(said) {
             if let (Verdict::Wait(reason) | Verdict::Yield(reason), Some(said)) = (verdict, said)
@@ -295,7 +294,7 @@ impl<'a> Round<'a> {
         let changed = |(id, note): &(JobId, Note)| seen.job(*id).is_some_and(|view| view.note != *note);
         decision.notes = notes.into_iter().filter(changed).collect();
         decision.notes.sort_by_key(|(id, _)| *id);
-        decision.note = note;
+        decision.note = Some(tell(&stock)).filter(|note| *note != seen.note);
         decision
     }
 }
@@ -367,7 +366,7 @@ fn stock(
     parameters: &Parameters,
     frame: &Frame,
     (claims, facts): (&[Claim], &[Facts]),
-) -> (Stock, Option<Note>) {
+) -> Stock {
     let usable: Vec<Vec<bool>> =
         claims.iter().map(|claim| claim.together.iter().map(|pace| *pace > 0.0).collect()).collect();
     let payer = |i: usize| {
@@ -379,7 +378,7 @@ fn stock(
     let gpus: f64 = frame.gpus.iter().map(|count| f64::from(*count)).sum();
     let horizon = Horizon::of(frame.round_s, gpus, payers.iter().copied());
     let bounds = bounds(parameters.utility(), horizon, (frame.gpus.len(), gpus), parameters.eta, &payers);
-    let (bounds, note) = if parameters.admission { widened(seen, &bounds) } else { (bounds, None) };
+    let bounds = if parameters.admission { widened(seen, bounds) } else { bounds };
     let there =
         seen.cluster.nodes.iter().filter(|node| node.state != NodeState::Down && node.gpu_count() > 0);
     let spots = there.filter_map(|node| {
@@ -389,7 +388,7 @@ fn stock(
         let (node, rack, devices) = (node.id, node.rack, node.gpu_count());
         Some(Spot { node, gpu_type, rack, takes_work, devices, free, room, price: 0.0 })
     });
-    (Stock::new(spots.collect(), bounds), note)
+    Stock::new(spots.collect(), bounds)
 }
 
 /// Where a gang is, if it could go on there.

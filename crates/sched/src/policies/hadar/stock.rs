@@ -214,32 +214,9 @@ impl Stock {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
+    use super::super::checks::{idle, worker};
     use super::*;
-
-    /// Idle nodes, each with a type and its devices, and bounds from 1 to 100 for every type.
-    pub(in super::super) fn idle(nodes: &[(usize, u32)]) -> Stock {
-        let types = nodes.iter().map(|(gpu_type, _)| gpu_type + 1).max().unwrap_or(0);
-        let spot = |(i, (gpu_type, devices)): (u32, &(usize, u32))| Spot {
-            node: NodeId(i),
-            gpu_type: *gpu_type,
-            rack: RackId(0),
-            takes_work: true,
-            devices: *devices,
-            free: *devices,
-            room: Resources {
-                gpu_milli: u64::from(*devices) * 1000,
-                cpu_milli: UNLIMITED,
-                ..Resources::NONE
-            },
-            price: 0.0,
-        };
-        Stock::new((0..).zip(nodes).map(spot).collect(), vec![Bounds::new(1.0, 100.0); types])
-    }
-
-    pub(in super::super) fn worker(gpus: u64) -> Worker {
-        Worker::new(Resources::gpus(gpus)).expect("whole GPUs")
-    }
 
     #[test]
     fn prices_follow_what_is_taken_and_given_back() {

@@ -38,7 +38,7 @@ pub(super) fn targets(gangs: &[&Gang], gpus: &[u32]) -> Option<Vec<Vec<f64>>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::candidates::tests::gang;
+    use super::super::checks::gang;
     use super::*;
 
     #[test]

@@ -80,7 +80,7 @@ mod tests {
     #[test]
     fn every_column_finds_its_place() {
         let header: Vec<&str> = COLUMNS.iter().map(|column| column.name).collect();
-        let row = "j,1,60,4,team,v100|p100|v100,4,2.5,16,1,2,8,true,-3,0.5,100,bert,failed,5,7,600,90,7200,120,,,geometric 2 0.9 1,0.01,lower,linear,1";
+        let row = "j,1,60,4,team,v100|p100|v100,4,2.5,16,1,2,8,true,-3,0.5,100,bert,failed,5,7,600,90,7200,120,,,geometric 2 0.9 1,0.01,lower,linear,1,";
         let (job, truth) = only(&format!("{}\n{row}\n", header.join(",")));
         let memory_bytes = 16_000_000_000;
         let worker = Resources { cpu_milli: 2500, memory_bytes, ..Resources::gpus(1) };

@@ -1,10 +1,11 @@
 //! Trainyard's own trace format, as CSV and as one JSON object a line; described in `docs/trace-format.md`.
 //!
-//! Both forms give the same texts by column, and only this file and `training` know what they mean. Task graphs and
+//! Both forms give the same texts by column, and only this file, `rates` and `training` know what they mean. Task graphs and
 //! parameter servers cannot be written in it.
 
 mod csv;
 mod json;
+mod rates;
 mod training;
 
 use trainyard_sched::model::{
@@ -14,6 +15,7 @@ use trainyard_sched::model::{
 
 pub(crate) use csv::FORMAT as CSV;
 pub(crate) use json::FORMAT as JSON;
+pub(crate) use rates::text as rates_text;
 pub(crate) use training::texts as training_texts;
 
 use super::Column;
@@ -24,6 +26,7 @@ use super::fields::{
 };
 use super::import::{Draft, Import};
 use crate::truth::{Ending, Truth};
+use rates::{Profile, Speeds};
 
 const BYTES_PER_GB: f64 = 1e9;
 
@@ -70,6 +73,7 @@ columns! {
     Better "better" "`lower` if it reports a loss, `higher` if it reports a score such as an accuracy; default `lower`";
     Convergence "convergence" "how its owner says that it converges: `sublinear`, `linear` or `non_convex`; default unknown";
     TargetLoss "target_loss" "the loss that its owner says it will reach; default unknown";
+    Rates "rates" "how fast it goes by GPU type, as it was profiled and declares: iterations a second of the whole job as `v100 5.4|k80 0.9`, on `gpus` GPUs of one node, or as `v100 x4 19.5` on others and `v100 x4 apart 17.2` on several nodes; 0 where it does not fit; needs `iterations` and workers with one GPU each, and `duration_s` must agree with one of them; default as fast on every type";
 }
 
 /// The words for endings.
@@ -127,12 +131,18 @@ fn take(
         "" => GpuTypeSet::ALL,
         words => import.gpu_types(line, words)?,
     };
-    let draft = draft(&texts, gpu_types, import.options);
+    let profile = rates::read(import, line, &texts)?;
+    let draft = profile.and_then(|profile| draft(&texts, gpu_types, profile, import.options));
     import.row(line, bytes, draft);
     Ok(())
 }
 
-fn draft<'a>(texts: &Texts<'a>, gpu_types: GpuTypeSet, options: &Options) -> Result<Draft<'a>, Problem> {
+fn draft<'a>(
+    texts: &Texts<'a>,
+    gpu_types: GpuTypeSet,
+    profile: Option<Profile>,
+    options: &Options,
+) -> Result<Draft<'a>, Problem> {
     let mut remarks = Vec::new();
     let (field, name) = texts.get(Key::JobId);
     if name.is_empty() {
@@ -156,8 +166,16 @@ fn draft<'a>(texts: &Texts<'a>, gpu_types: GpuTypeSet, options: &Options) -> Res
     };
     let claimed = texts.optional(Key::Declared, duration_s)?;
     let limit = texts.optional(Key::Limit, duration_s)?;
-    let truth = Truth { ending, ..training::truth(texts, duration, workers, options.curves.as_deref())? };
-    let (each, iteration) = training::iteration(&truth, workers, range.min);
+    let mut truth = Truth { ending, ..training::truth(texts, duration, workers, options.curves.as_deref())? };
+    let Speeds { rates, gpu_types, iteration: (each, iteration) } = match profile {
+        Some(profile) => {
+            profile.apply(texts, &mut truth, (gpu_types, duration), (workers, range.min, worker))?
+        }
+        None => {
+            let iteration = training::iteration(&truth, workers, range.min);
+            Speeds { rates: None, gpu_types, iteration }
+        }
+    };
     let declared = (claimed.is_some() || limit.is_some()).then(|| Declared {
         iterations: claimed.map(|claimed| claimed.as_secs_f64() / each.as_secs_f64()),
         iteration: claimed.map(|_| iteration),
@@ -172,6 +190,7 @@ fn draft<'a>(texts: &Texts<'a>, gpu_types: GpuTypeSet, options: &Options) -> Res
         goals,
         iteration: Some(iteration),
         declared,
+        rates,
         declared_loss: training::declared_loss(texts)?,
         move_cost: move_cost(texts, options.move_cost)?,
         remarks,

@@ -18,6 +18,11 @@ const CONVERGENCES: [(&str, Convergence); 3] = [
 ];
 const DIRECTIONS: [(&str, Better); 2] = [("lower", Better::Lower), ("higher", Better::Higher)];
 
+/// How many iterations there are.
+pub(super) fn iterations(field: &str, text: &str) -> Result<f64, Problem> {
+    number_within(field, text, 1e-6, MOST_ITERATIONS)
+}
+
 /// How a job trains that runs for `duration` on so many workers: its truth but for its ending.
 pub(super) fn truth(
     texts: &Texts<'_>,
@@ -25,8 +30,7 @@ pub(super) fn truth(
     workers: u32,
     curves: Option<&LossLog>,
 ) -> Result<Truth, Problem> {
-    let iterations =
-        texts.optional(Key::Iterations, |field, text| number_within(field, text, 1e-6, MOST_ITERATIONS))?;
+    let iterations = texts.optional(Key::Iterations, iterations)?;
     let seconds = |field: &str, text: &str| number_within(field, text, 0.0, 1e9);
     let (work_s, fixed_s) = (texts.optional(Key::Work, seconds)?, texts.optional(Key::Fixed, seconds)?);
     let mut truth = match (work_s, iterations) {
