@@ -1,5 +1,5 @@
 //! The family of Hadar: gangs on mixed hardware by prices of GPUs. `policy` is Hadar itself. `hadare` forks jobs into copies:
-//! `tracker` keeps the books of a slot, `levels` gives nodes away by `matching`, `quotas` divides what is left, and `lookahead`
+//! `tracker` keeps the books of a slot, `levels` gives nodes away by `matching`, `kinds` of them at once, `quotas` divides what is left, and `lookahead`
 //! plays slots to come.
 
 mod calendar;
@@ -9,6 +9,7 @@ mod desk;
 mod dual;
 mod hadare;
 mod isolated;
+mod kinds;
 mod levels;
 mod lookahead;
 mod matching;

@@ -1,9 +1,10 @@
 //! The job tracker's books for one slot: what each job has left, how fast a copy of it goes on each node, and what it costs to
 //! bring it there (specification of Hadar and Gavel, 2.6.2). All of it is read from the snapshot; nothing is kept.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::estimate::{Profile, unseen_per_s};
+use crate::estimate::{Library, Profile};
 use crate::model::{
     Allocation, CopyId, GpuTypeId, Job, Node, NodeId, Parallelism, Resources, SERVER_TASK, TaskId, Topology,
     WORKER_TASK,
@@ -27,10 +28,13 @@ pub(super) struct Parent {
     /// What a copy takes on its node, and how that is made up.
     pub demand: Resources,
     pub parts: Vec<(TaskId, Resources, u32)>,
-    /// Iterations a second of a copy on each node; 0 where it may not be.
-    pub per_s: Vec<f64>,
-    /// The same as it counts in the choice of nodes.
-    pub counted: Vec<f64>,
+    /// How fast a copy is on nodes of each sort; 0 where it may not be.
+    speeds: Vec<Speed>,
+    sorts: Arc<Sorts>,
+    /// A node on which it failed and that it keeps away from.
+    pub shuns: Option<usize>,
+    /// The largest speed on any node as it counts.
+    best: f64,
     /// Whether these are speeds; if nothing is known of the job all nodes are alike.
     pub is_known: bool,
     /// Where it has copies now, and which.
@@ -41,12 +45,46 @@ pub(super) struct Parent {
     pub merge_s: f64,
 }
 
+/// Iterations a second of a copy, and the same as it counts in the choice of nodes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Speed {
+    per_s: f64,
+    counted: f64,
+}
+
+/// Nodes by what they have: those of one sort have GPUs of the same type and as much of everything.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Sorts {
+    /// The sort of each node.
+    of: Vec<usize>,
+    /// What a node of each sort has, and how many there are.
+    each: Vec<(Option<GpuTypeId>, Resources, usize)>,
+}
+
+impl Sorts {
+    fn new(nodes: &[Node]) -> Self {
+        let mut sorts = Self::default();
+        let mut known = BTreeMap::new();
+        for node in nodes {
+            let next = sorts.each.len();
+            let sort = *known.entry((node.gpu_type, node.holds)).or_insert(next);
+            if sort == next {
+                sorts.each.push((node.gpu_type, node.holds, 0));
+            }
+            sorts.each[sort].2 += 1;
+            sorts.of.push(sort);
+        }
+        sorts
+    }
+}
+
 /// All jobs of a slot that may be placed copy by copy, by position in the snapshot.
 #[derive(Clone, Debug)]
 pub(super) struct Books {
     pub parents: Vec<(usize, Parent)>,
     /// What was taken as long as a job goes nowhere: for how long a node is busy with letting its job go, in seconds.
     pub leaving_s: Vec<f64>,
+    sorts: Arc<Sorts>,
 }
 
 /// What is chosen of how books are kept.
@@ -68,8 +106,9 @@ impl Books {
             .map(|(view, per_s)| Profile { family: view.job.model.map(|model| model.0), batch: None, per_s })
             .collect();
         let views: Vec<&JobView> = seen.jobs().collect();
+        let (library, sorts) = (Library::new(&profiles), Arc::new(Sorts::new(&seen.cluster.nodes)));
         let parent = |(at, view): (usize, &&JobView)| {
-            Some((at, Parent::new(seen, view, &profiles[at], &profiles, keeping)?))
+            Some((at, Parent::new(seen, view, (&profiles[at], &library), &sorts, keeping)?))
         };
         let parents: Vec<(usize, Parent)> = views.iter().enumerate().filter_map(parent).collect();
         let mut leaving_s = vec![0.0_f64; seen.cluster.nodes.len()];
@@ -80,7 +119,12 @@ impl Books {
                 leaving_s[node.index()] = leaving_s[node.index()].max(span.as_secs_f64());
             }
         }
-        Self { parents, leaving_s }
+        Self { parents, leaving_s, sorts }
+    }
+
+    /// Nodes with the same number have the same.
+    pub(super) fn sort(&self, node: usize) -> usize {
+        self.sorts.of[node]
     }
 
     /// What a copy of a job has of a slot on a node; `several` says whether it has others.
@@ -95,7 +139,7 @@ impl Books {
             false if has_several => self.leaving_s[node].max(merge_s) + parent.load_s,
             false => self.leaving_s[node].max(parent.leaves_after_s()) + parent.load_s,
         };
-        Seat { per_s: parent.per_s[node], overhead_s }
+        Seat { per_s: parent.per_s(node), overhead_s }
     }
 }
 
@@ -114,8 +158,8 @@ impl Parent {
     fn new(
         seen: &Snapshot,
         view: &JobView,
-        known: &Profile<'_>,
-        others: &[Profile<'_>],
+        (known, library): (&Profile<'_>, &Library),
+        sorts: &Arc<Sorts>,
         keeping: Keeping,
     ) -> Option<Self> {
         let job = &view.job;
@@ -126,7 +170,7 @@ impl Parent {
         let all = job.goal().unwrap_or(0.0);
         let speed = |gpu_type: GpuTypeId| -> (Option<f64>, bool) {
             let seen_there = known.per_s[gpu_type.index()].filter(|per_s| *per_s >= 0.0);
-            let estimated = || unseen_per_s(known, others, gpu_type.index()).map(|found| found.per_s);
+            let estimated = || library.per_s(known, gpu_type.index()).map(|found| found.per_s);
             let declared = || view.iterations_per_s(gpu_type, workers, false);
             let unseen = || estimated().or_else(declared);
             (seen_there.or_else(unseen), seen_there.is_none())
@@ -135,22 +179,23 @@ impl Parent {
             (0..seen.cluster.gpu_types.len() as u8).map(|gpu_type| speed(GpuTypeId(gpu_type))).collect();
         let alike = job.declared.iteration.map(|each| 1.0 / each.as_secs_f64().max(1e-9));
         let is_known = by_type.iter().any(|(per_s, _)| per_s.is_some()) || alike.is_some();
-        let shuns = view.shuns.filter(|(_, until)| *until > seen.at).map(|(node, _)| node);
+        let shuns = view.shuns.filter(|(_, until)| *until > seen.at).map(|(node, _)| node.index());
         let needs_gpu = demand.gpu_milli > 0;
-        let nodes = seen.cluster.nodes.iter().map(|node| {
-            let of_type = node.gpu_type.filter(|_| needs_gpu);
+        let on_sort = |(gpu_type, holds, _): &(Option<GpuTypeId>, Resources, usize)| {
+            let of_type = gpu_type.filter(|_| needs_gpu);
             let may = !needs_gpu || of_type.is_some_and(|gpu_type| job.wanted.gpu_types.has(gpu_type));
             let (per_s, is_guess) = of_type.map_or((alike, false), |gpu_type| by_type[gpu_type.index()]);
-            if !may || shuns == Some(node.id) || !demand.fits_in(&node.holds) {
-                return (0.0, 0.0);
+            if !may || !demand.fits_in(holds) {
+                return Speed::default();
             }
             let per_s = per_s.or(alike).unwrap_or(1.0);
-            (per_s, if is_guess && is_known { per_s * keeping.explore } else { per_s })
-        });
-        let (per_s, counted): (Vec<f64>, Vec<f64>) = nodes.unzip();
-        if per_s.iter().all(|per_s| *per_s == 0.0) {
-            return None;
-        }
+            Speed { per_s, counted: if is_guess && is_known { per_s * keeping.explore } else { per_s } }
+        };
+        let speeds: Vec<Speed> = sorts.each.iter().map(on_sort).collect();
+        let is_there = |(sort, speed): (usize, &Speed)| {
+            (available(sorts, shuns, sort) > 0 && speed.per_s > 0.0).then_some(speed.counted)
+        };
+        let best = speeds.iter().enumerate().filter_map(is_there).reduce(f64::max)?;
         let may_fork = left.is_some() && is_known && job.goals.movable;
         let most = if may_fork { usize::from(job.goals.copies.max(1)).min(keeping.copies) } else { 1 };
         let cost = &job.move_cost;
@@ -163,8 +208,10 @@ impl Parent {
             most,
             demand,
             parts,
-            per_s,
-            counted,
+            speeds,
+            sorts: Arc::clone(sorts),
+            shuns,
+            best,
             is_known,
             here: if runs { copies(&view.target) } else { Vec::new() },
             save_s: cost.save.as_secs_f64(),
@@ -196,22 +243,49 @@ impl Parent {
         }
     }
 
-    /// The largest speed on any node.
-    pub(super) fn best(&self) -> f64 {
-        self.counted.iter().copied().fold(0.0, f64::max)
+    /// Iterations a second of a copy on a node; 0 where it may not be.
+    pub(super) fn per_s(&self, node: usize) -> f64 {
+        self.on(node).per_s
+    }
+
+    /// The same as it counts in the choice of nodes.
+    pub(super) fn counted(&self, node: usize) -> f64 {
+        self.on(node).counted
+    }
+
+    fn on(&self, node: usize) -> Speed {
+        if self.shuns == Some(node) { Speed::default() } else { self.speeds[self.sorts.of[node]] }
+    }
+
+    /// The largest speed on any node, as it counts.
+    pub(super) const fn best(&self) -> f64 {
+        self.best
     }
 
     /// How fast all that it could have at once would be: the fastest nodes, one for each copy.
     pub(super) fn together_per_s(&self) -> f64 {
-        let mut each: Vec<f64> = self.per_s.iter().copied().filter(|per_s| *per_s > 0.0).collect();
-        each.sort_by(|a, b| b.total_cmp(a));
-        each.iter().take(self.most).sum()
+        let each = self.speeds.iter().enumerate();
+        let mut each: Vec<(f64, usize)> =
+            each.map(|(sort, speed)| (speed.per_s, available(&self.sorts, self.shuns, sort))).collect();
+        each.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let (mut all, mut open) = (0.0, self.most);
+        for (per_s, nodes) in each {
+            let taken = nodes.min(open);
+            all += per_s * taken as f64;
+            open -= taken;
+        }
+        all
     }
 
     /// Whether its copies must be in one rack.
     pub(super) fn stays_in_rack(&self) -> bool {
         self.job.wanted.topology == Topology::SameRack
     }
+}
+
+/// How many nodes of a sort there are for a job that keeps away from one.
+fn available(sorts: &Sorts, shuns: Option<usize>, sort: usize) -> usize {
+    sorts.each[sort].2 - usize::from(shuns.is_some_and(|node| sorts.of[node] == sort))
 }
 
 /// What these take together.
