@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use trainyard_sched::control::{Batch, Event, Log, Step};
-use trainyard_sched::metrics::Usage;
+use trainyard_sched::control::{Batch, Event, Log, Step, run as run_loop};
+use trainyard_sched::metrics::{Metrics, Usage};
 use trainyard_sched::model::{
     Attempt, Cluster, CopyId, GpuTypeId, JobId, NodeId, NodeState, Rate, Rates, Seed, Span, Time,
 };
@@ -13,7 +13,7 @@ use trainyard_sched::solve::{Interior, LinearProgram, Sense, Solver};
 use trainyard_sim::backend::Options;
 use trainyard_sim::generate::{Parameters, generate};
 use trainyard_sim::physics::Physics;
-use trainyard_sim::simulate::{Setup, simulate};
+use trainyard_sim::simulate::{Setup, prepare, simulate};
 use trainyard_sim::truth::Truth;
 use trainyard_sim::workload::Workload;
 
@@ -439,6 +439,37 @@ fn what_nodes_do_is_counted_as_by_hand() {
     assert!((run.ttd_h - 570.0 / 3600.0).abs() < 1e-9, "{}", run.ttd_h);
     assert!((run.cru.0 - trained).abs() < 1e-5 && (run.cru.1 - with_pauses).abs() < 1e-5, "{:?}", run.cru);
     assert_eq!((run.merges, run.mismatches), (5, 0));
+}
+
+/// Copies have done what they may by the time the next slot begins; by then somebody else decides.
+#[test]
+fn jobs_that_are_forked_go_on_whoever_decides_next() {
+    let workload = mix("m-3", 5);
+    for entry in policies::ALL {
+        let change = Event::PolicyChanged { policy: entry.name.to_owned(), parameters: toml::Table::new() };
+        let setup = Setup {
+            cluster: cluster(),
+            tenants: workload.tenants.clone(),
+            workload: workload.clone(),
+            physics: Physics::default(),
+            options: Options {
+                outside: vec![(Time::from_secs(500), change)],
+                horizon: Time::from_secs(1_000_000),
+                ..Options::default()
+            },
+            seed: Seed(0),
+        };
+        let make =
+            |name: &str, given: &toml::Table| policies::build(name, given).map_err(|error| error.to_string());
+        let first = make("hadare", &toml::Table::new()).expect("it exists");
+        let (mut backend, core) = prepare(setup, first).expect("it begins");
+        let mut metrics = Metrics::new(&cluster());
+        let mut core = core.with_maker(Box::new(make));
+        run_loop(&mut backend, &mut core, &mut metrics);
+        let summary = metrics.summary(backend.now());
+        println!("{}: {:.2} h", entry.name, summary.makespan_s / 3600.0);
+        assert_eq!(summary.completed, 3, "{}: who waits for ever: {summary:?}", entry.name);
+    }
 }
 
 #[test]

@@ -58,13 +58,14 @@ mod tests {
     use super::super::levels::{give, weights};
     use super::super::matching::assign;
     use super::super::tracker::Keeping;
+    use super::super::tracker::tests::seen;
     use super::*;
     use crate::model::{
         Allocation, Cluster, CopyId, Declared, Goals, GpuSet, GpuTypeId, Job, JobId, MoveCost, NodeId,
-        Parallelism, Placement, RackId, Rate, Rates, Seed, Span, TenantId, Tenants, Time, Topology,
-        UNLIMITED, WORKER_TASK, Wanted,
+        Parallelism, Placement, RackId, Rate, Rates, Seed, Span, TenantId, Time, Topology, UNLIMITED,
+        WORKER_TASK, Wanted,
     };
-    use crate::view::{Causes, Changed, JobView, Note, Phase, Snapshot};
+    use crate::view::{JobView, Phase, Snapshot};
 
     /// Draws one number after the other.
     struct Dice(Seed, u64);
@@ -126,7 +127,6 @@ mod tests {
             cluster.push(RackId((node % 2) as u16), Some(gpu_type), holds, None);
         }
         let nodes = cluster.nodes.len() as u64;
-        let at = Time::from_secs(1000);
         let view = |id: u32, dice: &mut Dice| {
             let mut view = JobView::new(Arc::new(job(id, types, dice)), Time::ZERO);
             let workers = view.job.shape.minimum().gpu_milli as u32 / 1000;
@@ -146,20 +146,10 @@ mod tests {
             if dice.roll(5) == 0 {
                 view.shuns = Some((NodeId(dice.roll(nodes) as u32), Time::from_secs(2000)));
             }
-            (JobId(id), Arc::new(view))
+            view
         };
-        let jobs = (0..1 + dice.roll(9) as u32).map(|id| view(id, dice)).collect();
-        Snapshot {
-            at,
-            cause: Causes::ALARM,
-            seed: Seed(0),
-            number: 3,
-            cluster: Arc::new(cluster),
-            tenants: Arc::new(Tenants::default()),
-            note: Note::default(),
-            jobs,
-            changed: Arc::new(Changed::default()),
-        }
+        let views: Vec<JobView> = (0..1 + dice.roll(9) as u32).map(|id| view(id, dice)).collect();
+        seen(cluster, views)
     }
 
     #[test]
@@ -167,11 +157,11 @@ mod tests {
         let (mut folded, mut stays) = (0, 0);
         for seed in 0..3000 {
             let mut dice = Dice(Seed(17).numbered(seed), 0);
-            let seen = drawn(&mut dice);
-            let books = Books::new(&seen, Keeping { copies: 8, explore: 1.2 });
-            let nodes = seen.cluster.nodes.len();
-            let racks: Vec<RackId> = seen.cluster.nodes.iter().map(|node| node.rack).collect();
-            let mut free: Vec<Resources> = seen.cluster.nodes.iter().map(|node| node.holds).collect();
+            let picture = drawn(&mut dice);
+            let books = Books::new(&picture, Keeping { copies: 8, explore: 1.2 });
+            let nodes = picture.cluster.nodes.len();
+            let racks: Vec<RackId> = picture.cluster.nodes.iter().map(|node| node.rack).collect();
+            let mut free: Vec<Resources> = picture.cluster.nodes.iter().map(|node| node.holds).collect();
             // Some have copies already, as on later levels.
             let is_later = dice.roll(2) == 0;
             let own =

@@ -314,3 +314,79 @@ pub(super) fn copies(held: &Allocation) -> Vec<(NodeId, CopyId)> {
     };
     each.filter_map(on_one).collect()
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::model::{
+        Cluster, Declared, Goals, JobId, MoveCost, Parallelism, Rate, Rates, Seed, Span, TenantId, Tenants,
+        Time, Wanted,
+    };
+    use crate::view::{Causes, Changed, Note};
+
+    pub(in super::super) fn seen(cluster: Cluster, views: impl IntoIterator<Item = JobView>) -> Snapshot {
+        Snapshot {
+            at: Time::from_secs(1000),
+            cause: Causes::ALARM,
+            seed: Seed(0),
+            number: 3,
+            cluster: Arc::new(cluster),
+            tenants: Arc::new(Tenants::default()),
+            note: Note::default(),
+            jobs: views.into_iter().map(|view| (view.id(), Arc::new(view))).collect(),
+            changed: Arc::new(Changed::default()),
+        }
+    }
+
+    fn view(id: u32, rates: &[(u8, f64)], iteration: Option<Span>) -> JobView {
+        let rate = |(gpu_type, per_s): &(u8, f64)| Rate {
+            gpu_type: GpuTypeId(*gpu_type),
+            workers: 1,
+            spread: false,
+            iterations_per_s: *per_s,
+        };
+        let rates = Rates::new(rates.iter().map(rate).collect(), Vec::new()).shared();
+        let job = Job {
+            id: JobId(id),
+            name: "job".into(),
+            tenant: TenantId(0),
+            model: None,
+            submitted: Time::ZERO,
+            shape: Parallelism::gang(1),
+            wanted: Wanted::default(),
+            goals: Goals { copies: 4, ..Goals::default() },
+            declared: Declared { iterations: Some(1000.0), rates, iteration, ..Declared::default() },
+            move_cost: MoveCost::default(),
+        };
+        JobView::new(Arc::new(job), Time::ZERO)
+    }
+
+    #[test]
+    fn only_a_speed_that_was_neither_profiled_nor_measured_counts_for_more() {
+        let mut cluster = Cluster::uniform(1, 1, "v100");
+        cluster.add(1, 1, "k80");
+        let mut measured = view(2, &[(0, 8.0)], None);
+        measured.measured.measure(GpuTypeId(1), 1, false, 3.0);
+        let all = [
+            view(0, &[(0, 4.0), (1, 1.0)], None),
+            view(1, &[(0, 8.0)], None),
+            measured,
+            view(3, &[], None),
+            view(4, &[], Some(Span::from_secs(2))),
+        ];
+        let books = Books::new(&seen(cluster, all), Keeping { copies: 4, explore: 1.2 });
+        let speeds = |at: usize| {
+            let parent = &books.parents[at].1;
+            [0, 1].map(|node| (parent.per_s(node), parent.counted(node)))
+        };
+        assert_eq!(speeds(0), [(4.0, 4.0), (1.0, 1.0)], "both are profiled");
+        // Of two that are known on both, one is four times and one 8/3 times as slow there.
+        let there = 8.0 / (4.0_f64 * 8.0 / 3.0).sqrt();
+        let [v100, (per_s, counted)] = speeds(1);
+        assert_eq!(v100, (8.0, 8.0));
+        assert!((per_s - there).abs() < 1e-12 && (counted - 1.2 * there).abs() < 1e-12, "{per_s} {counted}");
+        assert_eq!(speeds(2), [(8.0, 8.0), (3.0, 3.0)], "one is measured");
+        assert_eq!(speeds(3), [(1.0, 1.0); 2], "all that is known is that it is a job");
+        assert_eq!(speeds(4), [(0.5, 0.6); 2], "what it says of itself was not seen on any type");
+    }
+}
