@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use trainyard_sched::control::{Batch, Event, Log, Step, run as run_loop};
+use trainyard_sched::control::{Action, Batch, Event, Log, Step, run as run_loop};
 use trainyard_sched::metrics::{Metrics, Usage};
 use trainyard_sched::model::{
-    Attempt, Cluster, CopyId, GpuTypeId, JobId, NodeId, NodeState, Rate, Rates, Seed, Span, Time,
+    Allocation, Attempt, Cluster, CopyId, GpuTypeId, JobId, NodeId, NodeState, Quotas, Rate, Rates, Seed,
+    Span, Time,
 };
 use trainyard_sched::policies;
 use trainyard_sched::solve::{Interior, LinearProgram, Sense, Solver};
@@ -49,6 +50,8 @@ struct Run {
     sums: BTreeMap<JobId, f64>,
     /// When each job ended, and when each of its copies had done its last step.
     ends: BTreeMap<JobId, (Time, BTreeMap<CopyId, Time>)>,
+    /// Where the copies of each job were to be at last, and how far each might go then.
+    last: BTreeMap<JobId, (Allocation, Quotas)>,
     /// Merges that were made.
     merges: u32,
     /// Reports in which all steps were not those that there were before and those of the copies.
@@ -72,6 +75,18 @@ struct Watch {
 impl Log for Watch {
     fn step(&mut self, batch: &Batch, step: &Step) {
         self.usage.step(batch, step);
+        for action in &step.actions {
+            match action {
+                Action::Start { job, allocation, quotas, .. }
+                | Action::Resize { job, allocation, quotas, .. } => {
+                    self.run.last.insert(*job, (allocation.clone(), quotas.clone()));
+                }
+                Action::Merge { job, quotas, .. } => {
+                    self.run.last.get_mut(job).expect("it was started").1 = quotas.clone();
+                }
+                Action::Stop { .. } => {}
+            }
+        }
         for event in &batch.events {
             match event {
                 Event::Started { job, .. } => {
@@ -151,6 +166,7 @@ fn run_with(
         steps: BTreeMap::new(),
         sums: BTreeMap::new(),
         ends: BTreeMap::new(),
+        last: BTreeMap::new(),
         merges: 0,
         mismatches: 0,
         lost: Vec::new(),
@@ -308,18 +324,27 @@ fn e7_each_step_is_done_once_and_copies_end_together() {
         let workload = mix(name, 5);
         let speeds = speeds(&workload, &cluster());
         let run = run(&workload, "");
+        let mut together = 0;
         for (id, (end, last)) in &run.ends {
-            let slowest =
-                speeds[id.index()].iter().copied().filter(|speed| *speed > 0.0).fold(f64::MAX, f64::min);
-            let at_work = last.values().filter(|at| end.since(**at).as_secs_f64() < 300.0);
-            for at in at_work {
-                let apart_s = end.since(*at).as_secs_f64();
+            let (held, quotas) = &run.last[id];
+            // Those that were given nothing for what was left, since others were done before they could begin, do not count.
+            let places = held.placements().iter().filter(|p| quotas.of(p.copy).is_none_or(|quota| quota > 0));
+            let places: Vec<_> = places.map(|p| (p.copy, speeds[id.index()][p.node.index()])).collect();
+            let slowest = places.iter().map(|(_, speed)| *speed).fold(f64::MAX, f64::min);
+            if held.copies() < 2 {
+                continue;
+            }
+            together += places.len();
+            for (copy, _) in places {
+                let apart_s = end.since(last[&copy]).as_secs_f64();
                 assert!(
                     apart_s <= 1.0 / slowest + 1e-3,
-                    "{name}, {id}: a copy ends {apart_s} s before the last"
+                    "{name}, {id}: copy {copy} ends {apart_s} s before the last of {held:?} with {quotas:?}"
                 );
             }
         }
+        println!("{name}: {together} copies ended with others");
+        assert!(together >= 2, "{name}: at least the last job is forked");
         assert_eq!(run.mismatches, 0, "{name}: all steps are those of copies");
         for (job, truth) in &workload.jobs {
             let (sum, all) = (run.sums[&job.id], truth.iterations);

@@ -8,8 +8,8 @@ use crate::model::Resources;
 use super::levels::{Manner, Room, Weights, fits};
 use super::tracker::Books;
 
-/// The nodes of each kind that any of some jobs fits on, in the order of the first of each kind. All jobs have the same use for all nodes of a kind, but for
-/// those on which they are now; and no two of them are on the same node of a kind that has others.
+/// The nodes of each kind on which any of some jobs fits, in the order of the first of each kind. All jobs have the same use for all
+/// nodes of a kind, but for those on which they are now; and no two of them are on the same node of a kind that has others.
 pub(super) fn fold(
     books: &Books,
     manner: Manner,
@@ -158,7 +158,7 @@ mod tests {
         for seed in 0..3000 {
             let mut dice = Dice(Seed(17).numbered(seed), 0);
             let picture = drawn(&mut dice);
-            let books = Books::new(&picture, Keeping { copies: 8, explore: 1.2 });
+            let books = Books::new(&picture, Keeping { copies: 8, explore: 1.2, age: None });
             let nodes = picture.cluster.nodes.len();
             let racks: Vec<RackId> = picture.cluster.nodes.iter().map(|node| node.rack).collect();
             let mut free: Vec<Resources> = picture.cluster.nodes.iter().map(|node| node.holds).collect();

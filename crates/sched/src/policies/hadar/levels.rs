@@ -59,10 +59,10 @@ pub(super) fn levels(
         return placed;
     };
     // One bunch of the shortest after the other.
-    let mut order: Vec<(f64, usize)> =
-        all.into_iter().map(|at| (shortest_s(&books.parents[at].1), at)).collect();
-    order.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-    let order: Vec<usize> = order.into_iter().map(|(_, at)| at).collect();
+    let key = |at: usize| (!books.parents[at].1.is_aged, shortest_s(&books.parents[at].1), at);
+    let mut order: Vec<(bool, f64, usize)> = all.into_iter().map(key).collect();
+    order.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)).then(a.2.cmp(&b.2)));
+    let order: Vec<usize> = order.into_iter().map(|(_, _, at)| at).collect();
     for some in order.chunks(first.max(1)) {
         fill(books, manner, room, some, &mut placed);
     }
@@ -75,15 +75,18 @@ fn shortest_s(parent: &Parent) -> f64 {
 }
 
 fn fill(books: &Books, manner: Manner, room: &mut Room<'_>, some: &[usize], placed: &mut [Vec<usize>]) {
-    let mut classes: Vec<PriorityClass> =
-        some.iter().map(|at| books.parents[*at].1.job.goals.class).collect();
-    classes.sort_unstable();
-    classes.dedup();
+    // Of a class those go first that have waited for too long.
+    let rank = |at: usize| {
+        let parent = &books.parents[at].1;
+        (parent.job.goals.class, parent.is_aged)
+    };
+    let mut ranks: Vec<(PriorityClass, bool)> = some.iter().map(|at| rank(*at)).collect();
+    ranks.sort_unstable();
+    ranks.dedup();
     let mut open: Vec<usize> = some.to_vec();
     while let Some(least) = open.iter().map(|at| placed[*at].len()).min() {
-        for class in classes.iter().rev() {
-            let is_next =
-                |at: &usize| placed[*at].len() == least && books.parents[*at].1.job.goals.class == *class;
+        for next_rank in ranks.iter().rev() {
+            let is_next = |at: &usize| placed[*at].len() == least && rank(*at) == *next_rank;
             let mut next: Vec<usize> = open.iter().copied().filter(is_next).collect();
             next.retain(|at| least < books.parents[*at].1.most.min(manner.copies));
             // A node takes one of them at a time, and may have room for more.

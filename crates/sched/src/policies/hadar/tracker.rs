@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use crate::estimate::{Library, Profile};
 use crate::model::{
-    Allocation, CopyId, GpuTypeId, Job, Node, NodeId, Parallelism, Resources, SERVER_TASK, TaskId, Topology,
-    WORKER_TASK,
+    Allocation, CopyId, GpuTypeId, Job, Node, NodeId, Parallelism, Resources, SERVER_TASK, Span, TaskId,
+    Topology, WORKER_TASK,
 };
 use crate::view::{JobView, Phase, Snapshot};
 
@@ -23,6 +23,8 @@ pub(super) struct Parent {
     pub left_part: f64,
     /// Seconds since it arrived.
     pub age_s: f64,
+    /// Whether it has waited for so long since it last ran that it goes first.
+    pub is_aged: bool,
     /// How many copies it may have.
     pub most: usize,
     /// What a copy takes on its node, and how that is made up.
@@ -87,6 +89,9 @@ pub(super) struct Books {
     sorts: Arc<Sorts>,
 }
 
+/// Models are numbered beside families.
+const MODELS: u32 = 1 << 31;
+
 /// What is chosen of how books are kept.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Keeping {
@@ -94,17 +99,16 @@ pub(super) struct Keeping {
     pub copies: usize,
     /// What a speed that nobody measured counts for in the choice of nodes.
     pub explore: f64,
+    /// After how long a job that waits goes first, if ever.
+    pub age: Option<Span>,
 }
 
 impl Books {
     pub(super) fn new(seen: &Snapshot, keeping: Keeping) -> Self {
         let types = seen.cluster.gpu_types.len();
         let speeds: Vec<Vec<Option<f64>>> = seen.jobs().map(|view| known_speeds(view, types)).collect();
-        let profiles: Vec<Profile<'_>> = seen
-            .jobs()
-            .zip(&speeds)
-            .map(|(view, per_s)| Profile { family: view.job.model.map(|model| model.0), batch: None, per_s })
-            .collect();
+        let profiles: Vec<Profile<'_>> =
+            seen.jobs().zip(&speeds).map(|(view, per_s)| profile(view, per_s)).collect();
         let views: Vec<&JobView> = seen.jobs().collect();
         let (library, sorts) = (Library::new(&profiles), Arc::new(Sorts::new(&seen.cluster.nodes)));
         let parent = |(at, view): (usize, &&JobView)| {
@@ -140,6 +144,15 @@ impl Books {
             false => self.leaving_s[node].max(parent.leaves_after_s()) + parent.load_s,
         };
         Seat { per_s: parent.per_s(node), overhead_s }
+    }
+}
+
+/// What is known of a job. Those of a family count with each other by their batches where profiles say what they are of, and those
+/// that train the same model where they do not.
+fn profile<'a>(view: &JobView, per_s: &'a [Option<f64>]) -> Profile<'a> {
+    match view.job.declared.rates.as_ref().and_then(|rates| rates.profiled()) {
+        Some(of) => Profile { family: Some(of.family), batch: of.batch, per_s },
+        None => Profile { family: view.job.model.map(|model| MODELS | model.0), batch: None, per_s },
     }
 }
 
@@ -199,12 +212,16 @@ impl Parent {
         let may_fork = left.is_some() && is_known && job.goals.movable;
         let most = if may_fork { usize::from(job.goals.copies.max(1)).min(keeping.copies) } else { 1 };
         let cost = &job.move_cost;
+        let waits = view.held.is_none() && view.target.is_none();
+        let is_aged =
+            waits && keeping.age.is_some_and(|longest| seen.at.since(view.served.changed) > longest);
         let runs = matches!(view.phase, Phase::Starting | Phase::Running);
         Some(Self {
             job: Arc::clone(job),
             left,
             left_part: left.map_or(1.0, |left| if all > 0.0 { left / all } else { 0.0 }),
             age_s: seen.at.since(view.served.arrived).as_secs_f64(),
+            is_aged,
             most,
             demand,
             parts,
@@ -319,8 +336,8 @@ pub(super) fn copies(held: &Allocation) -> Vec<(NodeId, CopyId)> {
 pub(super) mod tests {
     use super::*;
     use crate::model::{
-        Cluster, Declared, Goals, JobId, MoveCost, Parallelism, Rate, Rates, Seed, Span, TenantId, Tenants,
-        Time, Wanted,
+        Cluster, Declared, Goals, JobId, MoveCost, Parallelism, Profiled, Rate, Rates, Seed, TenantId,
+        Tenants, Time, Wanted,
     };
     use crate::view::{Causes, Changed, Note};
 
@@ -362,6 +379,30 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn jobs_of_a_family_count_by_how_much_their_batches_are_alike() {
+        let mut cluster = Cluster::uniform(1, 1, "v100");
+        cluster.add(1, 1, "k80");
+        let of = |id: u32, rates: &[(u8, f64)], family, batch| {
+            let mut view = view(id, rates, None);
+            let job = Arc::make_mut(&mut view.job);
+            let rates = job.declared.rates.as_deref().expect("it was profiled").clone();
+            job.declared.rates = rates.of(Profiled { family, batch: Some(batch) }).shared();
+            view
+        };
+        let all = [
+            of(0, &[(0, 2.0), (1, 1.0)], 5, 16.0),
+            of(1, &[(0, 8.0), (1, 1.0)], 5, 256.0),
+            of(2, &[(0, 64.0), (1, 1.0)], 6, 16.0),
+            of(3, &[(0, 4.0)], 5, 16.0),
+        ];
+        let books = Books::new(&seen(cluster, all), Keeping { copies: 4, explore: 1.2, age: None });
+        let (near, far) = (1.0 / 0.1, 1.0 / (0.1 + 16_f64.ln()));
+        let slower = ((2_f64.ln() * near + 8_f64.ln() * far) / (near + far)).exp();
+        let per_s = books.parents[3].1.per_s(1);
+        assert!((per_s - 4.0 / slower).abs() < 1e-9, "{per_s}");
+    }
+
+    #[test]
     fn only_a_speed_that_was_neither_profiled_nor_measured_counts_for_more() {
         let mut cluster = Cluster::uniform(1, 1, "v100");
         cluster.add(1, 1, "k80");
@@ -374,7 +415,7 @@ pub(super) mod tests {
             view(3, &[], None),
             view(4, &[], Some(Span::from_secs(2))),
         ];
-        let books = Books::new(&seen(cluster, all), Keeping { copies: 4, explore: 1.2 });
+        let books = Books::new(&seen(cluster, all), Keeping { copies: 4, explore: 1.2, age: None });
         let speeds = |at: usize| {
             let parent = &books.parents[at].1;
             [0, 1].map(|node| (parent.per_s(node), parent.counted(node)))
