@@ -36,9 +36,10 @@ def main():
         rows = data(chosen.seed)
         # Each copy draws otherwise than the others.
         dice = random.Random(1_000_003 * chosen.seed + 1000 * step + session.copy)
+        since = step
         print(f"copy {session.copy} of {session.copies} begins after step {step}", flush=True)
         while step < chosen.steps:
-            weights = train(weights, dice.choice(rows))
+            weights = train(weights, dice.choice(own(rows, session.part, chosen.seed + since)))
             step += 1
             time.sleep(chosen.seconds_a_step)
             session.report(step, loss(weights, rows))
@@ -47,6 +48,7 @@ def main():
                 session.checkpointed(step)
             if session.is_merged():
                 weights, step = load(path)
+                since = step
                 print(f"merged: goes on after step {step}", flush=True)
             if session.should_stop():
                 print(f"stops after step {step}", flush=True)
@@ -60,6 +62,14 @@ def data(seed):
     dice = random.Random(seed)
     features = [dice.gauss(0, 1) for _ in range(200)]
     return [(x, 1.0 if 3.0 * x - 1.0 + dice.gauss(0, 0.5) > 0 else 0.0) for x in features]
+
+
+def own(rows, part, seed):
+    """The rows that are this copy's own until it is merged: a part of an order that all copies draw alike."""
+    if part is None:
+        return rows
+    begin, end = (round(fraction * len(rows)) for fraction in part)
+    return random.Random(seed).sample(rows, len(rows))[begin:end] or rows
 
 
 def train(weights, row):

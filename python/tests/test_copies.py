@@ -52,6 +52,22 @@ class Copies(Attempt):
         self.assertTrue(session.is_merged())
         self.assertFalse(session.is_merged() or session.should_checkpoint() or session.should_stop())
 
+    def test_it_is_told_which_part_of_the_data_is_its_own(self):
+        self.say(until=100, merge=0, merged=0)
+        session = self.copy()
+        self.assertIsNone(session.part)
+        self.say(until=100, merge=1, merged=1, part=[0.25, 0.75])
+        session.report(1, 0.5)
+        self.assertEqual(session.part, (0.25, 0.75))
+        # What is none is passed over, with all that is said beside it.
+        for wrong in ([0.75, 0.25], [0.5], "half", [0.0, 1.5], [None, 1]):
+            self.say(until=7, merge=1, merged=1, part=wrong)
+            session.report(2, 0.5)
+            self.assertEqual((session.part, session.control.until), ((0.25, 0.75), 100))
+        self.say(until=200, merge=1, merged=1)
+        session.report(3, 0.5)
+        self.assertIsNone(session.part)
+
     def test_it_trains_no_further_than_it_may(self):
         self.say(until=5, merge=0, merged=0)
         session = self.copy()

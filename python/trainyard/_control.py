@@ -34,6 +34,8 @@ class Control:
     """For a copy: the merge that it shall save for."""
     merged: int = 0
     """For a copy: the merge whose result lies in its folder of checkpoints."""
+    part: Optional[Tuple[float, float]] = None
+    """For a copy: the part of the training data that is its own until it is merged, from one fraction to another."""
 
     def has_size_of(self, other: Control) -> bool:
         """Both say the same number of everything."""
@@ -99,7 +101,19 @@ def _parse(text: bytes, known: Control) -> Control:
         until=None if until is None else int(until),
         merge=int(_number(said, "merge", known.merge) or 0),
         merged=int(_number(said, "merged", known.merged) or 0),
+        part=_part(said.get("part")),
     )
+
+
+def _part(said: Any) -> Optional[Tuple[float, float]]:
+    if said is None:
+        return None
+    if not isinstance(said, list) or len(said) != 2:
+        raise ValueError("`part` is no pair")
+    begin, end = (_number({"part": value}, "part", None) for value in said)
+    if begin is None or end is None or not begin <= end <= 1:
+        raise ValueError("`part` is no part of 1")
+    return float(begin), float(end)
 
 
 def _number(said: Dict[str, Any], name: str, missing: Optional[float]) -> Optional[float]:

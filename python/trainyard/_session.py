@@ -8,7 +8,7 @@ import threading
 import time
 from pathlib import Path
 from types import FrameType
-from typing import Any, Callable, List, Mapping, Optional, TypeVar, Union
+from typing import Any, Callable, List, Mapping, Optional, Tuple, TypeVar, Union
 
 from ._control import Control, ControlFile
 from ._copies import Copies
@@ -120,6 +120,12 @@ class Session:
                 return False
             self._copies.wait()
         return self._copies.take(self._control)
+
+    @property
+    def part(self) -> Optional[Tuple[float, float]]:
+        """Which part of the training data is this copy's own until it is merged, from one fraction to another of an order that all
+        copies draw alike; nothing if it may take all of it."""
+        return self._control.part
 
     def should_stop(self) -> bool:
         """Whether it should exit now.

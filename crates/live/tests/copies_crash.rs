@@ -19,6 +19,8 @@ use reckon::Ran;
 
 /// Iterations of the job.
 const GOAL: u64 = 150;
+/// What each copy may do in a slot.
+const QUOTAS: [u64; 2] = [20, 10];
 /// After so many records the state is kept.
 const KEEP_EVERY: u64 = 50;
 /// More places than this nobody has; a run that dies so late never ends.
@@ -59,6 +61,38 @@ impl Story {
         want(&self.0.folder, "0:0:2 1:1:2");
         self.until(50.0, "4");
         want(&self.0.folder, "0:0:1 1:1:1");
+        self.end()
+    }
+
+    /// The same in slots: each copy has a quota, waits where it has done that, and all are brought together for the next slot.
+    fn run_in_slots(mut self) -> usize {
+        fs::create_dir_all(&self.0.folder).expect("a folder");
+        let [first, second] = QUOTAS;
+        let slot = |number: u64| format!("0:0:1 1:1:1 /{number}:{first}:{second}");
+        want(&self.0.folder, &slot(1));
+        let answer = self.0.ask(&format!("fork {GOAL} step=4"));
+        assert!(answer.starts_with("0 "), "{answer}");
+        for number in 1..GOAL / (first + second) {
+            let far = (number * (first + second)) as f64;
+            self.until(far, "");
+            let told = self.0.ask("far 0");
+            let done: f64 = told.split(' ').next().and_then(|word| word.parse().ok()).expect("a number");
+            assert!(done <= far, "{told}: nobody may do more than {far} in slot {number}");
+            want(&self.0.folder, &slot(number + 1));
+        }
+        let folder = self.0.folder.clone();
+        let deaths = self.end();
+        let (merges, _) = Ran(folder.join("jobs/0")).ledger(1);
+        assert!(
+            merges >= GOAL / (first + second),
+            "{merges} merges, one after each slot: {}",
+            folder.display()
+        );
+        deaths
+    }
+
+    /// Waits for the end, and looks at what is left then.
+    fn end(mut self) -> usize {
         let told = self.until(1e9, "");
         assert_eq!(told, format!("{GOAL} Ended Some(Completed) 0"), "{}", self.0.folder.display());
         let deaths = self.0.leave();
@@ -86,5 +120,13 @@ fn a_daemon_that_dies_anywhere_around_a_merge_merges_once() {
     let folder = tempfile::tempdir().expect("a folder");
     at_each_place(folder.path(), MOST_PLACES, |folder, crashes| {
         Story(Mortal::new(folder, crashes, "scripted", KEEP_EVERY)).run()
+    });
+}
+
+#[test]
+fn a_daemon_that_dies_between_quotas_merges_and_reports_loses_no_step_and_counts_none_twice() {
+    let folder = tempfile::tempdir().expect("a folder");
+    at_each_place(folder.path(), MOST_PLACES, |folder, crashes| {
+        Story(Mortal::new(folder, crashes, "scripted", KEEP_EVERY)).run_in_slots()
     });
 }

@@ -1,5 +1,6 @@
 //! How long a round of Hadar takes: 32 to 2,048 jobs, and a quarter as many GPUs of each of three types. All jobs are there and
-//! most wait, as after a first round.
+//! most wait, as after a first round. And a slot of HadarE: 64 to 1,024 jobs, with as many GPUs and with four times as many nodes as
+//! jobs, so that each is forked; half of the jobs were not profiled on one of the types.
 
 use std::sync::Arc;
 
@@ -55,15 +56,21 @@ fn hadar(parameters: &str) -> Box<dyn Policy> {
 
 /// All jobs, running as a first decision put them.
 fn snapshot(jobs: u32, gpus_per_node: u32) -> Snapshot {
+    let all = (0..jobs).map(job).collect();
+    snapshot_of(all, (jobs / 4 / gpus_per_node, gpus_per_node), hadar("beam = 1"))
+}
+
+/// These jobs, running as a first decision put them on so many nodes of each type.
+fn snapshot_of(jobs: Vec<Job>, (nodes, gpus_per_node): (u32, u32), policy: Box<dyn Policy>) -> Snapshot {
     let mut cluster = Cluster::default();
     for gpu_type in ["v100", "p100", "k80"] {
-        cluster.add(jobs / 4 / gpus_per_node, u64::from(gpus_per_node), gpu_type);
+        cluster.add(nodes, u64::from(gpus_per_node), gpu_type);
     }
     let mut tenants = Tenants::default();
     tenants.intern("team");
     let settings = Settings { seed: Seed(0), abilities: Abilities::ALL, strict: true };
-    let mut core = Core::new(cluster, tenants, hadar("beam = 1"), settings);
-    let events = (0..jobs).map(|i| Event::Arrived { job: Arc::new(job(i)) }).collect();
+    let mut core = Core::new(cluster, tenants, policy, settings);
+    let events = jobs.into_iter().map(|job| Event::Arrived { job: Arc::new(job) }).collect();
     core.step(&Batch { at: Time::ZERO, events });
     core.snapshot(Time::from_secs(360))
 }
@@ -92,4 +99,49 @@ fn beam_of_16_on_nodes_of_4(bencher: Bencher<'_, '_>, jobs: u32) {
 #[divan::bench(args = SIZES)]
 fn makespan_on_nodes_of_4(bencher: Bencher<'_, '_>, jobs: u32) {
     decide(bencher, (jobs, 4), "objective = 'makespan'");
+}
+
+const FORKED: [u32; 3] = [64, 256, 1024];
+
+fn hadare(parameters: &str) -> Box<dyn Policy> {
+    let table: toml::Table = parameters.parse().expect("it is TOML");
+    policies::build("hadare", &table).expect("it is in the table")
+}
+
+/// The same job, which may be forked; half of them were not profiled on one of the types.
+fn forked(i: u32) -> Job {
+    let mut job = job(i);
+    job.goals.copies = 64;
+    if i % 2 == 1 {
+        let known = job.declared.rates.as_ref().expect("it was profiled");
+        let known = known.alone().iter().filter(|rate| rate.gpu_type != GpuTypeId(i as u8 % 3));
+        job.declared.rates = Rates::new(known.copied().collect(), Vec::new()).shared();
+    }
+    job
+}
+
+fn slot(bencher: Bencher<'_, '_>, jobs: u32, nodes: (u32, u32), parameters: &str) {
+    let seen = snapshot_of((0..jobs).map(forked).collect(), nodes, hadare(parameters));
+    let mut policy = hadare(parameters);
+    bencher.bench_local(|| policy.decide(&seen));
+}
+
+#[divan::bench(args = FORKED)]
+fn hadare_on_nodes_of_1(bencher: Bencher<'_, '_>, jobs: u32) {
+    slot(bencher, jobs, (jobs / 3, 1), "");
+}
+
+#[divan::bench(args = FORKED)]
+fn hadare_on_nodes_of_4(bencher: Bencher<'_, '_>, jobs: u32) {
+    slot(bencher, jobs, (jobs / 12, 4), "");
+}
+
+#[divan::bench(args = FORKED)]
+fn hadare_with_more_nodes_than_jobs(bencher: Bencher<'_, '_>, jobs: u32) {
+    slot(bencher, jobs, (jobs * 4 / 3, 1), "");
+}
+
+#[divan::bench(args = FORKED)]
+fn hadare_by_payoff(bencher: Bencher<'_, '_>, jobs: u32) {
+    slot(bencher, jobs, (jobs / 3, 1), "weights = 'payoff'");
 }

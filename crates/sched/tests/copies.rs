@@ -326,3 +326,65 @@ fn a_number_that_is_given_again_is_another_copy() {
     // The second copy is on the faster type now, and its first report is a measurement.
     assert_eq!(view.measured.per_s(GpuTypeId(0), 1, false), Some(7.0), "{:?}", view.measured);
 }
+
+#[test]
+fn a_report_that_comes_after_a_copy_went_elsewhere_says_nothing_of_where_it_is_now() {
+    let (two, one, other) = (copies(&[(0, 0), (1, 2)]), copies(&[(0, 0)]), copies(&[(0, 0), (1, 1)]));
+    let decisions = vec![
+        decision(&[(FIRST, two)], &[]),
+        decision(&[(FIRST, one.clone())], &[]),
+        decision(&[(FIRST, other.clone())], &[]),
+    ];
+    let mut ours = Loop::new(decisions, Abilities::ALL);
+    ours.arrive();
+    ours.started(FIRST);
+    ours.tell(vec![progress(FIRST, 40.0, &[(0, 30.0, 8.0), (1, 10.0, 2.0)])]);
+    let late = progress(FIRST, 48.0, &[(0, 36.0, 8.0), (1, 12.0, 2.0)]);
+    let resized = |allocation: &Allocation| Event::Resized {
+        job: FIRST,
+        attempt: Attempt(1),
+        allocation: allocation.clone(),
+        iterations: 48.0,
+        speed: 1.0,
+    };
+    ours.arrive();
+    ours.tell(vec![merged(FIRST, 1)]);
+    ours.tell(vec![resized(&one)]);
+    ours.arrive();
+    ours.tell(vec![resized(&other)]);
+    let rates = |ours: &Loop| {
+        let view = ours.core.state().job(FIRST).expect("it is there");
+        [0, 1].map(|gpu_type| view.measured.per_s(GpuTypeId(gpu_type), 1, false))
+    };
+    assert_eq!(rates(&ours), [Some(8.0), Some(2.0)]);
+    // The second copy went two iterations a second on a K80; it is on a V100 now.
+    ours.tell(vec![late]);
+    assert_eq!(rates(&ours), [Some(8.0), Some(2.0)]);
+    ours.tell(vec![progress(FIRST, 60.0, &[(0, 40.0, 8.0), (1, 20.0, 4.0)])]);
+    assert_eq!(rates(&ours), [Some(6.0), Some(2.0)], "what was done there is a measurement");
+}
+
+#[test]
+fn whoever_decides_next_finds_copies_that_go_on_without_quotas() {
+    let two = copies(&[(0, 0), (1, 2)]);
+    let first = quotas(&[(0, 30), (1, 10)]);
+    let begin = |abilities| {
+        let decisions = vec![decision(&[(FIRST, two.clone())], &[(FIRST, first.clone())])];
+        let mut ours = Loop::new(decisions, abilities);
+        ours.arrive();
+        ours
+    };
+    let merge = Action::Merge { job: FIRST, attempt: Attempt(1), number: 1, quotas: Quotas::NONE };
+    let mut ours = begin(Abilities::ALL);
+    ours.started(FIRST);
+    assert_eq!(ours.tell(vec![progress(FIRST, 40.0, &[(0, 30.0, 2.0), (1, 10.0, 1.0)])]), []);
+    ours.core.set_policy(Box::new(Says(VecDeque::new())));
+    assert_eq!(ours.tell(Vec::new()), [merge.clone()]);
+    assert_eq!(ours.tell(vec![merged(FIRST, 1)]), []);
+    assert!(ours.core.state().quotas_of(FIRST).is_none());
+    // One that has not begun yet is brought together as soon as it has.
+    let mut ours = begin(Abilities::ALL);
+    ours.core.set_policy(Box::new(Says(VecDeque::new())));
+    assert_eq!(ours.tell(Vec::new()), []);
+    assert_eq!(ours.started(FIRST), [merge]);
+}

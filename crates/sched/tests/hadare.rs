@@ -112,3 +112,24 @@ fn no_copy_comes_beside_others_that_ends_no_iteration_in_a_slot() {
         assert_eq!(ours.copies_of(0), copies, "{per_s}");
     }
 }
+
+#[test]
+fn a_job_that_is_always_passed_over_goes_first_in_the_end() {
+    for parameters in ["weights = 'payoff'", "srpt_first = true"] {
+        for (age_h, runs) in [(0, false), (1, true)] {
+            let mut ours =
+                Loop::new(Cluster::uniform(1, 1, "v100"), &format!("{parameters}\nage_h = {age_h}"));
+            let mut long = job(0, 1, 1, 1.0);
+            long.declared.iterations = Some(1e9);
+            ours.tell(0, vec![arrived(long), arrived(job(1, 1, 1, 1.0))]);
+            assert_eq!((ours.copies_of(0), ours.copies_of(1)), (0, 1), "{parameters}: the short one first");
+            ours.tell(1, vec![started(1)]);
+            for at_s in (360..3600).step_by(360) {
+                ours.tell(at_s, Vec::new());
+                assert_eq!(ours.copies_of(0), 0, "{parameters}: {at_s} s are not too long");
+            }
+            ours.tell(3960, Vec::new());
+            assert_eq!(ours.copies_of(0) == 1, runs, "{parameters}, age_h = {age_h}");
+        }
+    }
+}

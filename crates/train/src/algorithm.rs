@@ -1,5 +1,6 @@
 //! What a training program is: state that an iteration improves, and an entry of the table of programs.
 
+use crate::copy::Part;
 use crate::data::{Data, Needs};
 use crate::error::TrainError;
 use crate::parameters::{Parameter, Values};
@@ -18,7 +19,8 @@ pub struct Measured {
 
 /// A program in training.
 ///
-/// All that an iteration reads is the data, what was fixed at the beginning, and what [`Algorithm::tensors`] tells. So a program
+/// All that an iteration reads is the data, what was fixed at the beginning, what [`Algorithm::tensors`] tells, and the
+/// part that it was told to take. So a program
 /// that is restored goes on exactly as if it had never stopped.
 pub trait Algorithm: Send {
     /// One iteration over all data.
@@ -34,6 +36,11 @@ pub trait Algorithm: Send {
     fn fork(&mut self, copy: u32) -> bool {
         let _ = copy;
         false
+    }
+
+    /// Says which part of the rows is its own from here on, as one of several copies that draws; nothing means all of them.
+    fn take_part(&mut self, part: Option<Part>) {
+        let _ = part;
     }
 
     /// All state.

@@ -25,14 +25,27 @@ pub struct OneCopy {
     pub answer: PathBuf,
 }
 
+/// The part of the training data that is one copy's own until all are brought together: from one fraction to another of an order
+/// that all copies draw alike.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Part {
+    /// Where it begins.
+    pub from: f64,
+    /// Where it ends.
+    pub to: f64,
+    /// The iteration from which all copies go on.
+    pub since: u64,
+}
+
 /// What stands in the control file, as far as it matters here.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 struct Said {
     stop: bool,
     until: Option<u64>,
     merge: u64,
     merged: u64,
+    part: Option<[f64; 2]>,
 }
 
 /// What it answers.
@@ -62,11 +75,19 @@ pub(crate) struct Copied {
     /// The last merge that it answered, and the last that it took up.
     answered: u64,
     taken: u64,
+    /// The iteration that it goes on from since all were equal.
+    since: u64,
 }
 
 impl Copied {
-    pub(crate) fn new(copy: OneCopy) -> Self {
-        Self { copy, said: Said::default(), answered: 0, taken: 0 }
+    /// One that begins after so many iterations.
+    pub(crate) fn new(copy: OneCopy, since: u64) -> Self {
+        Self { copy, said: Said::default(), answered: 0, taken: 0, since }
+    }
+
+    /// The part of the data that it was told to take.
+    fn part(&self) -> Option<Part> {
+        self.said.part.map(|[from, to]| Part { from, to, since: self.since })
     }
 
     /// What to do after so many iterations.
@@ -75,7 +96,7 @@ impl Copied {
         if let Some(said) = read(&self.copy.control) {
             self.said = said;
         }
-        let Said { stop, until, merge, merged } = self.said;
+        let Said { stop, until, merge, merged, .. } = self.said;
         if stop {
             Turn::Stop
         } else if merge > self.answered.max(self.taken) {
@@ -106,10 +127,11 @@ impl Copied {
             }
             Turn::Load(merged) => {
                 training.resume(path)?;
-                self.taken = merged;
+                (self.taken, self.since) = (merged, training.iteration());
             }
             Turn::Wait => std::thread::sleep(LOOK),
-            Turn::Train | Turn::Stop => {}
+            Turn::Train => training.take_part(self.part()),
+            Turn::Stop => {}
         }
         Ok(turn)
     }
@@ -137,7 +159,7 @@ mod tests {
     fn a_copy_does_what_it_is_told_in_the_right_order() {
         let place = tempfile::tempdir().expect("a folder");
         let copy = OneCopy { number: 1, control: place.path().join("c"), answer: place.path().join("a") };
-        let mut copied = Copied::new(copy.clone());
+        let mut copied = Copied::new(copy.clone(), 5);
         let say = |text: &str| std::fs::write(&copy.control, text).expect("it is written");
         assert_eq!(copied.turn(5), Turn::Train, "nobody says anything yet");
         say("{\"version\":1,\"until\":7,\"merge\":0,\"merged\":0,\"more\":1}");
@@ -155,6 +177,10 @@ mod tests {
         assert_eq!(copied.turn(7), Turn::Load(1));
         copied.taken = 1;
         assert_eq!(copied.turn(12), Turn::Train);
+        assert_eq!(copied.part(), None, "all of the data");
+        say("{\"until\":20,\"merge\":1,\"merged\":1,\"part\":[0.25,0.75]}");
+        assert_eq!(copied.turn(12), Turn::Train);
+        assert_eq!(copied.part(), Some(Part { from: 0.25, to: 0.75, since: 5 }));
         say("{\"stop\":true,\"until\":20,\"merge\":2,\"merged\":1}");
         assert_eq!(copied.turn(12), Turn::Stop);
     }

@@ -21,6 +21,7 @@ mod linear;
 mod merge;
 mod momentum;
 mod net;
+mod order;
 mod parameters;
 mod pool;
 mod program;

@@ -88,6 +88,9 @@ pub(super) struct Control {
     /// For a copy: the merge whose result lies in its folder of checkpoints.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) merged: Option<u64>,
+    /// For a copy: the part of the training data that is its own until then, from one fraction to another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) part: Option<[f64; 2]>,
 }
 
 /// What a copy answers when it is to save for a merge.

@@ -112,10 +112,15 @@ impl Watched {
     }
 
     /// Tells a copy how far it may train, which merge it shall save for, and which one is done.
-    pub(super) fn tell_copy(&mut self, until: Option<u64>, merge: u64, merged: u64) {
+    pub(super) fn tell_copy(
+        &mut self,
+        until: Option<u64>,
+        (merge, merged): (u64, u64),
+        part: Option<[f64; 2]>,
+    ) {
         let (merge, merged) = (Some(merge), Some(merged));
-        let known = (self.control.until, self.control.merge, self.control.merged);
-        if known == (until, merge, merged) {
+        let known = (self.control.until, self.control.merge, self.control.merged, self.control.part);
+        if known == (until, merge, merged, part) {
             return;
         }
         if known.2 != merged {
@@ -123,6 +128,7 @@ impl Watched {
             self.listener.resized();
         }
         (self.control.until, self.control.merge, self.control.merged) = (until, merge, merged);
+        self.control.part = part;
         self.control.version += 1;
         self.write_control();
     }

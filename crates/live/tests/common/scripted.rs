@@ -1,13 +1,16 @@
 //! A policy that does as it is told: the file `wanted` in the folder of the daemon says what the first job shall hold, as
-//! `COPY:NODE:WORKERS ...`, and perhaps which GPU each worker has, as `COPY:NODE:1:GPU`. Other jobs wait.
+//! `COPY:NODE:WORKERS ...`, and perhaps which GPU each worker has, as `COPY:NODE:1:GPU`. A last word `/SLOT:QUOTA:QUOTA...` lets a slot
+//! begin, once for each number: the copies are brought together, and each may then do its quota. Other jobs wait.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use trainyard_live::Settings;
 use trainyard_sched::decide::{Cadence, Decision, Policy, Reason, Verdict};
-use trainyard_sched::model::{Allocation, CopyId, GpuSet, JobId, NodeId, NodeState, Placement, Span, TaskId};
-use trainyard_sched::view::Snapshot;
+use trainyard_sched::model::{
+    Allocation, CopyId, GpuSet, JobId, NodeId, NodeState, Placement, Quotas, Span, TaskId, Time,
+};
+use trainyard_sched::view::{JobView, Note, Snapshot};
 
 /// How often it is asked.
 const ROUND: Span = Span(20_000);
@@ -22,18 +25,30 @@ impl Policy for Scripted {
     fn decide(&mut self, seen: &Snapshot) -> Decision {
         let text = std::fs::read_to_string(&self.0).unwrap_or_default();
         let Some(view) = seen.job(JobId(0)) else { return Decision::default() };
-        let target = allocation(&text);
+        let (text, slot) = text.split_once('/').unwrap_or((&text, ""));
+        let (target, slot) = (allocation(text), numbers(slot));
         let is_up = |node: &NodeId| seen.cluster.node(*node).state == NodeState::Up;
-        if target == view.target || !target.nodes().iter().all(is_up) {
+        if !target.nodes().iter().all(is_up) {
             return Decision::default();
+        }
+        let id = view.id();
+        // A slot that has begun does not begin again, not even after a restart.
+        let is_next = slot.first().is_some_and(|slot| seen.note.0.first() != Some(slot));
+        let mut decision = Decision::default();
+        if is_next && target.copies() > 1 {
+            let quotas = quotas(&slot[1..], view, seen.at);
+            decision.merges.extend((quotas.sum() > 0).then_some((id, quotas)));
+            decision.note = Some(Note([slot[0]].into_iter().collect()));
+        }
+        if target == view.target {
+            return decision;
         }
         let verdict = if target.is_some() {
             Verdict::Run(Reason::Chosen)
         } else {
             Verdict::Wait(Reason::NotYetEvaluated)
         };
-        let id = view.id();
-        Decision { targets: vec![(id, target)], verdicts: vec![(id, verdict)], ..Decision::default() }
+        Decision { targets: vec![(id, target)], verdicts: vec![(id, verdict)], ..decision }
     }
 
     fn explain(&mut self, _: &Snapshot, _: JobId) -> Verdict {
@@ -50,6 +65,23 @@ fn allocation(text: &str) -> Allocation {
         Placement { copy, task: TaskId(0), node, count, gpus }
     };
     Allocation::new(text.split_whitespace().map(placement).collect())
+}
+
+fn numbers(word: &str) -> Vec<i64> {
+    let each = word.split(':').filter(|number| !number.trim().is_empty());
+    each.map(|number| number.trim().parse().expect("a number")).collect()
+}
+
+/// What each copy may do, and no more than is left.
+fn quotas(each: &[i64], view: &JobView, at: Time) -> Quotas {
+    let goal = view.job.goal().expect("it says how many iterations it has");
+    let mut left = (goal - view.iterations(at)).ceil().max(0.0) as u64;
+    let give = |(copy, quota): (u16, &i64)| {
+        let given = left.min(*quota as u64);
+        left -= given;
+        (CopyId(copy), given)
+    };
+    Quotas::new((0..).zip(each).map(give).collect())
 }
 
 /// Says what the first job shall hold.

@@ -53,6 +53,19 @@ impl State {
         }
     }
 
+    /// Somebody else decides from now on, who may know nothing of slots: copies that were given quotas are brought together, and
+    /// then go on without any, if nobody says otherwise.
+    pub(super) fn lift_quotas(&mut self) {
+        let given = |(id, stretch): (&JobId, &Stretch)| (!stretch.quotas.is_none()).then_some(*id);
+        let given: Vec<JobId> = self.stretches.iter().filter_map(given).collect();
+        for id in given {
+            let has_several = self.job(id).is_some_and(|view| view.held.copies() > 1);
+            let Some(stretch) = self.stretches.get_mut(&id) else { continue };
+            (stretch.quotas, stretch.is_wanted) = (Quotas::NONE, has_several);
+            self.touch(id);
+        }
+    }
+
     /// A running job with several copies that is to change brings them together first.
     pub(super) fn note_unmerged(&mut self, id: JobId) {
         let is_to_change = |view: &JobView| {

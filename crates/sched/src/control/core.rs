@@ -136,11 +136,12 @@ impl Core {
         self.settings.abilities.lacks(self.policy.needs())
     }
 
-    /// Replaces the policy; the next step asks it. Notes of the old one are forgotten.
+    /// Replaces the policy; the next step asks it. Notes of the old one are forgotten, and how far it let copies go.
     pub fn set_policy(&mut self, policy: Box<dyn Policy>) {
         self.cadence = policy.cadence();
         self.policy = policy;
         self.state.forget_notes();
+        self.state.lift_quotas();
         self.state.set_fitting(self.policy.fitting());
         self.cause.add(Causes::POLICY);
         self.next_round = None;

@@ -114,7 +114,8 @@ fn measure_rates(view: &mut JobView, farther: bool, copies: &[CopyProgress], typ
         if !is_alone {
             let known = view.done.copies.iter_mut().find(|(copy, _)| *copy == told.copy);
             let before = known.as_ref().map_or(0.0, |(_, done)| *done);
-            goes_on = told.iterations > before;
+            // Where the job is no farther, what is told was done before its copies changed, perhaps elsewhere.
+            goes_on = farther && told.iterations > before;
             match known {
                 Some((_, done)) => *done = done.max(told.iterations),
                 None => view.done.copies.push((told.copy, told.iterations)),

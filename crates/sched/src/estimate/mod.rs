@@ -17,4 +17,4 @@ pub use speed::{
     MAX_SPEED_POINTS, MeasuredRate, MeasuredRates, NormalEquations, OUTLIER, PROFILE_SIZES, SpeedFamily,
     SpeedFit, SpeedHistory, SpeedPoint, fit_fixed_part, fit_speed,
 };
-pub use throughput::{Profile, References, Unseen, complete, pair_table, unseen_per_s};
+pub use throughput::{Library, Profile, References, Unseen, complete, pair_table, unseen_per_s};

@@ -26,7 +26,7 @@ pub use ids::{Attempt, CopyId, GpuTypeId, JobId, ModelId, NodeId, RackId, TaskId
 pub use job::{Declared, DeclaredLoss, Job, MoveCost, Topology, Wanted};
 pub use links::{Link, Links};
 pub use parallelism::{DataParallel, Edge, Parallelism, Task, TaskGraph, WorkerRange};
-pub use rates::{Rate, RateBeside, Rates};
+pub use rates::{Profiled, Rate, RateBeside, Rates};
 pub use resources::{GPU, Resources, UNLIMITED};
 pub use seed::Seed;
 pub use speed::{SpeedFunction, SpeedTable};

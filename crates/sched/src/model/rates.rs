@@ -15,6 +15,18 @@ pub struct Rates {
     /// Beside another job on the same devices, ascending by the other's model, type and workers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     beside: Vec<RateBeside>,
+    /// What was profiled, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    of: Option<Profiled>,
+}
+
+/// What a profile is of: profiles of one family with like batches say most about each other.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Profiled {
+    /// Those of one family have the same number, whatever their batches.
+    pub family: u32,
+    /// Samples in a batch, where known.
+    pub batch: Option<f64>,
 }
 
 /// The speed of a whole gang on GPUs of one type.
@@ -57,7 +69,20 @@ impl Rates {
         Self {
             alone: sorted(alone, Rate::key, |rate| sound(rate.iterations_per_s)),
             beside: sorted(beside, RateBeside::key, |rate| sound(rate.iterations_per_s)),
+            of: None,
         }
+    }
+
+    /// The same, of which it is known what was profiled.
+    #[must_use]
+    pub const fn of(mut self, profiled: Profiled) -> Self {
+        self.of = Some(profiled);
+        self
+    }
+
+    /// What was profiled, if that is known.
+    pub const fn profiled(&self) -> Option<Profiled> {
+        self.of
     }
 
     /// Iterations a second of a gang of so many workers on GPUs of one type, on one node or spread over several. A gang

@@ -1,5 +1,5 @@
-//! Assignments of least cost: each row gets a column of its own. The Hungarian method by shortest augmenting paths (Kuhn 1955;
-//! Jonker and Volgenant 1987), for at least as many columns as rows: one search for each row, each at most a look at all
+//! Assignments of least cost: each row gets a place in a column. The Hungarian method by shortest augmenting paths (Kuhn 1955;
+//! Jonker and Volgenant 1987), where a column may have places for several rows: one search for each row, each at most a look at all
 //! entries. Libraries for it ask for whole numbers or bring matrices of their own.
 
 /// The column of each row, so that costs add up to the least. `cost(row, column)` is finite. Of equally good assignments the one
@@ -9,97 +9,106 @@
 ///
 /// If there are fewer columns than rows.
 pub fn assign(rows: usize, columns: usize, cost: impl Fn(usize, usize) -> f64) -> Vec<usize> {
-    assert!(columns >= rows, "each row needs a column of its own");
+    assign_to(rows, &vec![1; columns], cost)
+}
+
+/// The same where each column has so many places. Alike columns are best told as one: it takes rows times all entries at the worst,
+/// however many places there are.
+///
+/// # Panics
+///
+/// If there are fewer places than rows.
+pub fn assign_to(rows: usize, places: &[usize], cost: impl Fn(usize, usize) -> f64) -> Vec<usize> {
+    let all = places.iter().fold(0_usize, |all, places| all.saturating_add(*places));
+    assert!(all >= rows, "each row needs a place of its own");
+    let columns = places.len();
     let mut search = Search {
+        places,
         row_price: vec![0.0; rows],
         column_price: vec![0.0; columns],
-        owner: vec![None; columns],
+        owners: vec![Vec::new(); columns],
         distance: vec![0.0; columns],
         before: vec![None; columns],
+        done: Vec::new(),
         is_done: vec![false; columns],
     };
     (0..rows).for_each(|row| search.add(row, &cost));
     let mut chosen = vec![0; rows];
-    for (column, owner) in search.owner.iter().enumerate() {
-        if let Some(row) = owner {
-            chosen[*row] = column;
-        }
+    for (column, owners) in search.owners.iter().enumerate() {
+        owners.iter().for_each(|row| chosen[*row] = column);
     }
     chosen
 }
 
-/// Rows so far, with prices under which each has a column that is cheapest for it.
-struct Search {
+/// Rows so far, with prices under which each has a column that is cheapest for it. Columns that are not full have no price.
+struct Search<'a> {
+    places: &'a [usize],
     row_price: Vec<f64>,
     column_price: Vec<f64>,
-    owner: Vec<Option<usize>>,
+    owners: Vec<Vec<usize>>,
     /// The least that must be added to the prices until a column is reached.
     distance: Vec<f64>,
-    /// The column whose owner reaches a column.
-    before: Vec<Option<usize>>,
+    /// The column from which a column is reached, and the owner that would come from there.
+    before: Vec<Option<(usize, usize)>>,
+    done: Vec<usize>,
     is_done: Vec<bool>,
 }
 
-impl Search {
-    /// Finds a column for one more row, moving others on the way.
+impl Search<'_> {
+    /// Finds a place for one more row, moving others on the way.
     fn add(&mut self, row: usize, cost: &impl Fn(usize, usize) -> f64) {
         self.distance.fill(f64::INFINITY);
         self.is_done.fill(false);
-        let (mut at, mut from) = (row, None);
+        self.before.fill(None);
+        self.done.clear();
+        self.look(row, (0.0, None), cost);
         let reached = loop {
-            let Some((column, by)) = self.nearest(at, from, cost) else { unreachable!("a column is free") };
-            self.raise(row, by);
-            self.is_done[column] = true;
-            match self.owner[column] {
-                None => break column,
-                Some(owner) => (at, from) = (owner, Some(column)),
+            let Some(column) = self.nearest() else { unreachable!("a place is free") };
+            if self.owners[column].len() < self.places[column] {
+                break column;
             }
+            self.is_done[column] = true;
+            self.done.push(column);
+            let owners = std::mem::take(&mut self.owners[column]);
+            owners.iter().for_each(|owner| self.look(*owner, (self.distance[column], Some(column)), cost));
+            self.owners[column] = owners;
         };
+        self.raise(row, self.distance[reached]);
         let mut column = reached;
-        loop {
-            let before = self.before[column];
-            self.owner[column] = before.map_or(Some(row), |before| self.owner[before]);
-            match before {
-                Some(before) => column = before,
-                None => break,
+        while let Some((from, owner)) = self.before[column] {
+            self.owners[column].push(owner);
+            self.owners[from].retain(|other| *other != owner);
+            column = from;
+        }
+        self.owners[column].push(row);
+    }
+
+    /// Looks at all columns from a row that is so far away, in this column if in any.
+    fn look(&mut self, at: usize, (far, from): (f64, Option<usize>), cost: &impl Fn(usize, usize) -> f64) {
+        for column in 0..self.owners.len() {
+            if self.is_done[column] {
+                continue;
+            }
+            let reduced = far + cost(at, column) - self.row_price[at] - self.column_price[column];
+            if reduced < self.distance[column] {
+                (self.distance[column], self.before[column]) = (reduced, from.map(|from| (from, at)));
             }
         }
     }
 
-    /// Looks at all columns from a row; returns the nearest one that is not done, and how far it is.
-    fn nearest(
-        &mut self,
-        at: usize,
-        from: Option<usize>,
-        cost: &impl Fn(usize, usize) -> f64,
-    ) -> Option<(usize, f64)> {
-        let mut best: Option<(usize, f64)> = None;
-        for column in 0..self.owner.len() {
-            if self.is_done[column] {
-                continue;
-            }
-            let reduced = cost(at, column) - self.row_price[at] - self.column_price[column];
-            if reduced < self.distance[column] {
-                (self.distance[column], self.before[column]) = (reduced, from);
-            }
-            if best.is_none_or(|(_, least)| self.distance[column] < least) {
-                best = Some((column, self.distance[column]));
-            }
-        }
-        best
+    /// The nearest column that is not done and has any place.
+    fn nearest(&self) -> Option<usize> {
+        let open = (0..self.owners.len()).filter(|column| !self.is_done[*column] && self.places[*column] > 0);
+        open.min_by(|a, b| self.distance[*a].total_cmp(&self.distance[*b]))
     }
 
     /// Raises the prices of all rows that the search has reached.
     fn raise(&mut self, row: usize, by: f64) {
         self.row_price[row] += by;
-        for column in 0..self.owner.len() {
-            if self.is_done[column] {
-                let owner = self.owner[column].expect("the search went on from its owner");
-                self.row_price[owner] += by;
-                self.column_price[column] -= by;
-            } else {
-                self.distance[column] -= by;
-            }
+        for column in std::mem::take(&mut self.done) {
+            let more = by - self.distance[column];
+            self.column_price[column] -= more;
+            self.owners[column].iter().for_each(|owner| self.row_price[*owner] += more);
         }
     }
 }
@@ -137,7 +146,36 @@ mod tests {
         assert_eq!(assign(0, 2, |_, _| 1.0), [0; 0]);
     }
 
+    #[test]
+    fn a_column_with_several_places_is_as_good_as_several_columns() {
+        let costs = [[1.0, 5.0], [2.0, 9.0], [1.5, 2.0], [0.0, 0.5]];
+        let chosen = assign_to(4, &[2, 3], |row, column| costs[row][column]);
+        assert_eq!(chosen, [0, 0, 1, 1]);
+        assert_eq!(assign_to(2, &[0, 2], |_, column| [0.0, 7.0][column]), [1, 1], "no place, nobody there");
+    }
+
     proptest! {
+        #[test]
+        fn places_of_one_column_cost_as_little_as_columns_of_their_own(
+            (places, costs) in prop::collection::vec(0_usize..4, 1..4).prop_flat_map(|places| {
+                let (columns, all) = (places.len(), places.iter().sum::<usize>());
+                let cost = prop_oneof![(0..4_i32).prop_map(f64::from), -9.0..9.0_f64];
+                let rows = prop::collection::vec(prop::collection::vec(cost, columns), 0..=all.min(7));
+                (Just(places), rows)
+            }),
+        ) {
+            let chosen = assign_to(costs.len(), &places, |row, column| costs[row][column]);
+            for (column, places) in places.iter().enumerate() {
+                prop_assert!(chosen.iter().filter(|chosen| **chosen == column).count() <= *places);
+            }
+            let each: Vec<usize> =
+                places.iter().enumerate().flat_map(|(column, places)| vec![column; *places]).collect();
+            let apart: Vec<Vec<f64>> =
+                costs.iter().map(|row| each.iter().map(|column| row[*column]).collect()).collect();
+            let best = by_trying_all(&apart, 0, &mut vec![false; each.len()]);
+            prop_assert!((total(&costs, &chosen) - best).abs() < 1e-9);
+        }
+
         #[test]
         fn it_costs_as_little_as_the_best_of_all(
             costs in (1_usize..6, 0_usize..3).prop_flat_map(|(rows, more)| {

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use trainyard_sched::model::{GpuTypeId, GpuTypeSet, ModelId, Rate, RateBeside, Rates};
+use trainyard_sched::model::{GpuTypeId, GpuTypeSet, ModelId, Profiled, Rate, RateBeside, Rates};
+
+use super::fill::family_and_batch;
 
 /// How far apart the workers of a job are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -100,6 +102,9 @@ impl ThroughputTable {
             .enumerate()
             .map(|(i, name)| (&**name, GpuTypeId(i as u8)))
             .collect();
+        let (family, batch) = family_and_batch(self.name(row));
+        let first = (0..=row).find(|other| family_and_batch(self.name(*other)).0 == family);
+        let profiled = Profiled { family: first.unwrap_or(row), batch };
         let row = &self.rows[row as usize];
         let known = |((name, workers, spread), per_s): &((String, u32, bool), f64)| {
             let gpu_type = *numbers.get(name.as_str())?;
@@ -114,6 +119,7 @@ impl ThroughputTable {
             row.entries.iter().filter_map(known).collect(),
             row.pairs.iter().filter_map(pair).collect(),
         )
+        .of(profiled)
     }
 
     /// Whether anything is known of pairs.

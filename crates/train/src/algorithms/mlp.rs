@@ -2,21 +2,22 @@
 //!
 //! Sources: Rumelhart, Hinton and Williams, "Learning representations by back-propagating errors" (Nature 323, 1986), with momentum
 //! as there; weights begin as in Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural networks"
-//! (AISTATS 2010), eq. 16. An iteration is a pass over all rows in a new order, drawn from the seed and the number of the pass, with
-//! an update for each batch; its loss is that of all rows after the last update.
+//! (AISTATS 2010), eq. 16. An iteration is a pass over as many rows as there are in a new order, drawn from the seed and the number of
+//! the pass, with an update for each batch (`order`); its loss is that of all rows after the last update.
 
 use std::ops::Range;
 
-use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 
 use crate::algorithm::{Algorithm, Entry, Measured};
+use crate::copy::Part;
 use crate::data::{Data, Needs, Table, bounded};
 use crate::descent::{add, dot};
 use crate::error::TrainError;
 use crate::merge::Merge;
 use crate::momentum::Momentum;
+use crate::order::Orders;
 use crate::parameters::{Parameter, Values};
 use crate::pool::{Pool, Shards};
 use crate::served::{MEASURED, Served, Share, State};
@@ -68,9 +69,7 @@ struct Net {
 struct Mlp {
     net: Net,
     rule: Momentum,
-    seed: u64,
-    /// Which of several copies it is; each draws orders of its own.
-    copy: u32,
+    orders: Orders,
     /// Layer by layer: a row of weights for each unit, then the intercepts.
     weights: Vec<f64>,
     velocity: Vec<f64>,
@@ -119,8 +118,7 @@ fn begin(given: &Values, data: &Data, seed: u64, _: &Pool) -> Result<Box<dyn Alg
             batch: if batch == 0 { table.rows() } else { batch.min(table.rows()) },
             rows: table.rows(),
         },
-        seed,
-        copy: 0,
+        orders: Orders::new(table.rows(), seed),
         velocity: vec![0.0; weights.len()],
         weights,
         passes: 0,
@@ -244,10 +242,7 @@ impl Mlp {
     /// Brings the rows into the order of a pass.
     fn shuffle(&mut self, pass: u64) {
         if self.order.as_ref().is_none_or(|(of, _)| *of != pass) {
-            let mut order: Vec<u32> = (0..self.rule.rows as u32).collect();
-            let seed = u128::from(self.seed) | u128::from(self.copy) << 64;
-            order.shuffle(&mut Pcg64::new(seed, 2 * u128::from(pass) + 1));
-            self.order = Some((pass, order));
+            self.order = Some((pass, self.orders.of(pass)));
         }
     }
 
@@ -275,8 +270,14 @@ impl Algorithm for Mlp {
     }
 
     fn fork(&mut self, copy: u32) -> bool {
-        (self.copy, self.order) = (copy, None);
+        (self.orders.copy, self.order) = (copy, None);
         true
+    }
+
+    fn take_part(&mut self, part: Option<Part>) {
+        if self.orders.part != part {
+            (self.orders.part, self.order) = (part, None);
+        }
     }
 
     fn served(&mut self) -> Option<&mut dyn Served> {

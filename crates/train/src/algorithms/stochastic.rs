@@ -1,20 +1,19 @@
 //! A linear objective on its way down by batches of rows: stochastic gradient descent with momentum.
 //!
 //! Source: Bottou, Curtis and Nocedal, "Optimization methods for large-scale machine learning" (SIAM Review 60, 2018), section 4. An
-//! iteration is a pass over all rows in a new order, drawn from the seed, the copy and the number of the pass, with an update for each
-//! batch; its loss is that of all rows after the last update.
+//! iteration is a pass over as many rows as there are in a new order, drawn from the seed, the copy and the number of the pass, with an
+//! update for each batch (`order`); its loss is that of all rows after the last update.
 
 use std::ops::Range;
 
-use rand::seq::SliceRandom;
-use rand_pcg::Pcg64;
-
 use crate::algorithm::{Algorithm, Measured};
+use crate::copy::Part;
 use crate::data::{Data, Table};
 use crate::descent::add;
 use crate::error::TrainError;
 use crate::linear::Objective;
 use crate::momentum::Momentum;
+use crate::order::Orders;
 use crate::pool::Pool;
 use crate::tensors::{StateError, Tensors};
 
@@ -22,9 +21,7 @@ use crate::tensors::{StateError, Tensors};
 pub(super) struct Stochastic {
     objective: Objective,
     rule: Momentum,
-    seed: u64,
-    /// Which of several copies it is; each draws orders of its own.
-    copy: u32,
+    orders: Orders,
     weights: Vec<f64>,
     velocity: Vec<f64>,
     passes: u64,
@@ -33,22 +30,15 @@ pub(super) struct Stochastic {
 impl Stochastic {
     pub(super) fn new(objective: Objective, rule: Momentum, table: &Table, seed: u64) -> Self {
         let zeros = vec![0.0; table.columns + 1];
-        Self { objective, rule, seed, copy: 0, weights: zeros.clone(), velocity: zeros, passes: 0 }
-    }
-
-    /// The rows in the order of the next pass.
-    fn order(&self) -> Vec<u32> {
-        let mut order: Vec<u32> = (0..self.rule.rows as u32).collect();
-        let seed = u128::from(self.seed) | u128::from(self.copy) << 64;
-        order.shuffle(&mut Pcg64::new(seed, 2 * u128::from(self.passes) + 1));
-        order
+        let orders = Orders::new(rule.rows, seed);
+        Self { objective, rule, orders, weights: zeros.clone(), velocity: zeros, passes: 0 }
     }
 }
 
 impl Algorithm for Stochastic {
     fn iterate(&mut self, data: &Data, pool: &Pool) -> Result<Measured, TrainError> {
         let table = data.table().expect("it was checked");
-        let (order, width) = (self.order(), self.weights.len());
+        let (order, width) = (self.orders.of(self.passes), self.weights.len());
         let first = self.passes * self.rule.updates();
         for update in first..first + self.rule.updates() {
             let batch = &order[self.rule.rows(update)];
@@ -68,8 +58,12 @@ impl Algorithm for Stochastic {
     }
 
     fn fork(&mut self, copy: u32) -> bool {
-        self.copy = copy;
+        self.orders.copy = copy;
         true
+    }
+
+    fn take_part(&mut self, part: Option<Part>) {
+        self.orders.part = part;
     }
 
     fn tensors(&self) -> Tensors {

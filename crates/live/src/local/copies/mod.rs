@@ -345,9 +345,10 @@ impl Forked {
             self.leave(Closing::Done);
             return;
         };
-        for (copy, until) in self.copies.iter_mut().zip(ends) {
-            let (merge, merged) = copy.merges();
-            copy.tell(Some(until), merge, merged);
+        let quotas: Option<Vec<u64>> = self.copies.iter().map(|copy| self.quotas.of(copy.id)).collect();
+        let parts = quotas.and_then(|quotas| quota::parts(&quotas));
+        for (at, (copy, until)) in self.copies.iter_mut().zip(ends).enumerate() {
+            copy.let_train(until, parts.as_ref().map(|parts| parts[at]));
         }
     }
 

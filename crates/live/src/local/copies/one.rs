@@ -166,9 +166,19 @@ impl OneCopy {
         self.watched.as_ref().and_then(|watched| watched.control().until)
     }
 
+    /// Tells it how far it may go, which merge to save for and which one is in place.
     pub(super) fn tell(&mut self, until: Option<u64>, merge: u64, merged: u64) {
         if let Some(watched) = &mut self.watched {
-            watched.tell_copy(until, merge, merged);
+            let part = watched.control().part;
+            watched.tell_copy(until, (merge, merged), part);
+        }
+    }
+
+    /// Tells it how far it may go, and which part of the data is its own.
+    pub(super) fn let_train(&mut self, until: u64, part: Option<[f64; 2]>) {
+        let merges = self.merges();
+        if let Some(watched) = &mut self.watched {
+            watched.tell_copy(Some(until), merges, part);
         }
     }
 

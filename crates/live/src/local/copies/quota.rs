@@ -73,6 +73,19 @@ pub(super) fn given(base: f64, goal: f64, copies: &[Runner], given: &[f64]) -> O
     Some(copies.iter().zip(given).map(end).collect())
 }
 
+/// The part of the training data that is each copy's own, from one fraction to another: in proportion to what each may do, so that
+/// all together go through all of it once for each time that one alone would. Nothing if none may do anything.
+pub(super) fn parts(quotas: &[u64]) -> Option<Vec<[f64; 2]>> {
+    let all: u64 = quotas.iter().sum();
+    let mut before = 0;
+    let part = |quota: &u64| {
+        let from = before as f64 / all as f64;
+        before += quota;
+        [from, before as f64 / all as f64]
+    };
+    (all > 0).then(|| quotas.iter().map(part).collect())
+}
+
 /// A copy, in iterations since all copies were equal.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Share {
@@ -179,6 +192,14 @@ mod tests {
         // One that went further than it may is not called back.
         assert_eq!(given(10.0, 100.0, &copies(19.0, 10.0), &[7.0, 5.0]), Some(vec![19, 15]));
         assert_eq!(given(10.0, 17.0, &copies(14.0, 13.0), &[7.0, 5.0]), None);
+    }
+
+    #[test]
+    fn parts_of_the_data_are_as_quotas_and_leave_nothing_out() {
+        assert_eq!(parts(&[6, 0, 2]), Some(vec![[0.0, 0.75], [0.75, 0.75], [0.75, 1.0]]));
+        assert_eq!((parts(&[0, 0]), parts(&[])), (None, None));
+        let thirds = parts(&[1, 1, 1]).expect("they may do something");
+        assert!(thirds.windows(2).all(|pair| pair[0][1] == pair[1][0]) && thirds[2][1] == 1.0, "{thirds:?}");
     }
 
     #[test]

@@ -6,4 +6,4 @@ mod unseen;
 
 pub use beside::{References, pair_table};
 pub use factorisation::complete;
-pub use unseen::{Profile, Unseen, unseen_per_s};
+pub use unseen::{Library, Profile, Unseen, unseen_per_s};

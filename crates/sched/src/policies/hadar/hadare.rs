@@ -24,16 +24,19 @@
 //! `weights`: `relative` speed on a node, or `payoff`, Hadar's utility of going on there. `copies`: the most copies of a job.
 //! `srpt_first`: while there are as many jobs as nodes only the shortest half of the nodes' number are given any. `backfill`: nodes
 //! that come free inside a slot are given out for the rest of it; else they wait. `explore`: what a speed counts for that nobody
-//! measured. `round_s`: the length of a slot.
+//! measured. `age_h`: after how long without a node a job goes first among those of its class (specification, 4.9), whatever it
+//! counts for. `round_s`: the length of a slot.
 //!
 //! # Where we differ
-//! A node with room for several copies takes those of several jobs. A copy is the smallest gang of its job, all of it on one node; jobs
-//! that fit no node, or are graphs of tasks, are placed as they are, before the others; whoever gets no node of its own is
-//! placed on several last, if it fits there. Of classes the higher goes first on each
-//! level. No copy comes beside others that ends no iteration in a slot. Nothing ages: with `payoff` or `srpt_first` a job may be passed
-//! over for as long as others come. Speeds that nobody
-//! knows are estimated from the jobs that are there, whatever their batch sizes; `explore` counts until a speed is profiled or
-//! measured, and not for one slot; and speeds are measured at each report and not once a slot. Equal nodes are not exchanged. Nodes without GPUs count as equally fast, whatever they are.
+//! A node with room for several copies takes those of several jobs. A copy is the smallest gang of its job, all of it on one
+//! node; jobs that fit no node, or are graphs of tasks, are placed as they are, before the others; whoever gets no node of its
+//! own is placed on several last, if it fits there. Of classes the higher goes first on each level. No copy comes beside others
+//! that ends no iteration in a slot. Speeds that nobody knows are estimated from the jobs that are there; `explore` counts
+//! until a speed is profiled or measured, and not for one slot; and speeds are measured at each report and not once a slot,
+//! since only who measures knows for how long a copy trained, and a speed that is told is without pauses already. Equal nodes
+//! are not exchanged. Nodes without GPUs count as equally fast, whatever they are.
+
+use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
@@ -44,6 +47,7 @@ use crate::decide::{
 };
 use crate::model::{Allocation, CopyId, JobId, NodeId, Quotas, RackId, Resources, Span, Time};
 use crate::place::Ask;
+use crate::rank::Shape;
 use crate::view::{Causes, JobView, Note, Snapshot};
 
 use super::levels::{Manner, Room, Weights, levels};
@@ -69,6 +73,7 @@ enum Objective {
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Parameters {
+    age_h: f64,
     backfill: bool,
     copies: usize,
     explore: f64,
@@ -82,6 +87,7 @@ struct Parameters {
 impl Default for Parameters {
     fn default() -> Self {
         Self {
+            age_h: 24.0,
             backfill: false,
             copies: 64,
             explore: 1.2,
@@ -95,6 +101,12 @@ impl Default for Parameters {
 }
 
 const PARAMETERS: &[Parameter] = &[
+    numbered(
+        "age_h",
+        "h",
+        (0.0, 1e6),
+        "a job that waited so long since it last ran gets its first node before others; 0 means never",
+    ),
     flagged("backfill", "whether nodes that come free inside a slot are given out for the rest of it"),
     counted("copies", "copies", (1, 1024), "the most copies of a job; 1 never forks"),
     numbered(
@@ -133,6 +145,8 @@ struct Slot<'a> {
     books: Books,
     slate: Slate<'a>,
     racks: Vec<RackId>,
+    /// Shapes for which there was no room.
+    full: BTreeSet<Shape>,
     /// Whether it begins; else some of it is over, and what has nodes keeps them.
     is_new: bool,
     left_s: f64,
@@ -148,7 +162,11 @@ impl HadarE {
     }
 
     fn begin<'a>(&self, seen: &'a Snapshot) -> Slot<'a> {
-        let keeping = Keeping { copies: self.given.copies, explore: self.given.explore };
+        let keeping = Keeping {
+            copies: self.given.copies,
+            explore: self.given.explore,
+            age: (self.given.age_h > 0.0).then(|| Span::from_secs_f64(self.given.age_h * 3600.0)),
+        };
         let mut books = Books::new(seen, keeping);
         let slate = Slate::new(seen, Misfit::Skip);
         books.parents.retain(|(at, _)| !slate.lines()[*at].is_bound);
@@ -156,7 +174,7 @@ impl HadarE {
         let over = began.map_or(Span::ZERO, |began| seen.at.since(began));
         let left_s = self.slot.saturating_sub(over).as_secs_f64();
         let racks = seen.cluster.nodes.iter().map(|node| node.rack).collect();
-        Slot { seen, books, slate, racks, is_new: began.is_none(), left_s }
+        Slot { seen, books, slate, racks, full: BTreeSet::new(), is_new: began.is_none(), left_s }
     }
 
     /// How nodes are given away in this slot.
@@ -232,7 +250,19 @@ impl Slot<'_> {
             if may_wait || (view.target.is_some() && self.slate.keep(at, &view.target)) {
                 continue;
             }
-            self.slate.place(at, &Ask::minimum(&view.job.shape, &view.job.wanted));
+            self.place(at, view);
+        }
+    }
+
+    /// Places a job where it fits, on several nodes if need be. Where there was no room for one there is none for its like.
+    fn place(&mut self, at: usize, view: &JobView) {
+        let shape = Shape::of(&view.job);
+        if self.full.contains(&shape) {
+            return;
+        }
+        let is_placed = self.slate.place(at, &Ask::minimum(&view.job.shape, &view.job.wanted));
+        if !is_placed && view.shuns.is_none() {
+            self.full.insert(shape);
         }
     }
 
@@ -247,7 +277,7 @@ impl Slot<'_> {
             }
             let is_whole = view.target.copies() == 1;
             if !(is_whole && self.slate.keep(at, &view.target)) {
-                self.slate.place(at, &Ask::minimum(&view.job.shape, &view.job.wanted));
+                self.place(at, view);
             }
         }
     }

@@ -1,8 +1,11 @@
 //! Which copies go to which nodes in a slot: level by level, so that every job gets a first node before any gets a second
 //! (specification of Hadar and Gavel, 2.6.3, step 2).
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use crate::model::{GPU, PriorityClass, RackId, Resources};
 
+use super::kinds::fold;
 use super::matching::assign;
 use super::quotas::{Seat, capacity, together_s};
 use super::tracker::{Books, Parent};
@@ -56,9 +59,10 @@ pub(super) fn levels(
         return placed;
     };
     // One bunch of the shortest after the other.
-    let mut order = all;
-    let span_s = |at: &usize| shortest_s(&books.parents[*at].1);
-    order.sort_by(|a, b| span_s(a).total_cmp(&span_s(b)).then(a.cmp(b)));
+    let key = |at: usize| (!books.parents[at].1.is_aged, shortest_s(&books.parents[at].1), at);
+    let mut order: Vec<(bool, f64, usize)> = all.into_iter().map(key).collect();
+    order.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)).then(a.2.cmp(&b.2)));
+    let order: Vec<usize> = order.into_iter().map(|(_, _, at)| at).collect();
     for some in order.chunks(first.max(1)) {
         fill(books, manner, room, some, &mut placed);
     }
@@ -71,15 +75,18 @@ fn shortest_s(parent: &Parent) -> f64 {
 }
 
 fn fill(books: &Books, manner: Manner, room: &mut Room<'_>, some: &[usize], placed: &mut [Vec<usize>]) {
-    let mut classes: Vec<PriorityClass> =
-        some.iter().map(|at| books.parents[*at].1.job.goals.class).collect();
-    classes.sort_unstable();
-    classes.dedup();
+    // Of a class those go first that have waited for too long.
+    let rank = |at: usize| {
+        let parent = &books.parents[at].1;
+        (parent.job.goals.class, parent.is_aged)
+    };
+    let mut ranks: Vec<(PriorityClass, bool)> = some.iter().map(|at| rank(*at)).collect();
+    ranks.sort_unstable();
+    ranks.dedup();
     let mut open: Vec<usize> = some.to_vec();
     while let Some(least) = open.iter().map(|at| placed[*at].len()).min() {
-        for class in classes.iter().rev() {
-            let is_next =
-                |at: &usize| placed[*at].len() == least && books.parents[*at].1.job.goals.class == *class;
+        for next_rank in ranks.iter().rev() {
+            let is_next = |at: &usize| placed[*at].len() == least && rank(*at) == *next_rank;
             let mut next: Vec<usize> = open.iter().copied().filter(is_next).collect();
             next.retain(|at| least < books.parents[*at].1.most.min(manner.copies));
             // A node takes one of them at a time, and may have room for more.
@@ -115,23 +122,76 @@ fn one_each(
     some: &[usize],
     placed: &[Vec<usize>],
 ) -> Vec<Option<usize>> {
-    let weight = |row: usize, node: usize| {
+    let kinds = fold(books, manner, room, some, placed);
+    give(&kinds, books, some, weights(books, manner, room, some, placed))
+}
+
+/// What each node counts for to each of these; nothing where it may not be.
+pub(super) fn weights(
+    books: &Books,
+    manner: Manner,
+    room: &Room<'_>,
+    some: &[usize],
+    placed: &[Vec<usize>],
+) -> impl Fn(usize, usize) -> Option<f64> {
+    move |row: usize, node: usize| {
         let (parent, own) = (&books.parents[some[row]].1, &placed[some[row]]);
-        let may = parent.per_s[node] > 0.0
+        let may = parent.per_s(node) > 0.0
             && !own.contains(&node)
             && fits(parent, room.free[node])
             && (!parent.stays_in_rack() || own.first().is_none_or(|at| room.racks[*at] == room.racks[node]))
             && (own.is_empty() || end_one_each(parent, own, node, room.slot_s))
             && (!manner.must_pay || own.is_empty() || pays(books, parent, own, node, room.slot_s));
         may.then(|| worth(books, manner.weights, parent, own, node))
+    }
+}
+
+/// Gives each job a node of one of these kinds, or none. `weight` says what a node counts for.
+pub(super) fn give(
+    kinds: &[Vec<usize>],
+    books: &Books,
+    some: &[usize],
+    weight: impl Fn(usize, usize) -> Option<f64>,
+) -> Vec<Option<usize>> {
+    let of_kind = |(kind, nodes): (usize, &Vec<usize>)| -> Vec<(usize, usize)> {
+        nodes.iter().map(|node| (*node, kind)).collect()
     };
-    let wide = room.free.len();
-    let weights: Vec<Option<f64>> = (0..some.len() * wide).map(|at| weight(at / wide, at % wide)).collect();
-    // Nodes on which none of them may be are left out, as most are in a large cluster.
-    let is_wanted = |node: &usize| (0..some.len()).any(|row| weights[row * wide + node].is_some());
-    let nodes: Vec<usize> = (0..wide).filter(is_wanted).collect();
-    let found = assign(some.len(), nodes.len(), |row, column| weights[row * wide + nodes[column]]);
-    found.into_iter().map(|column| column.map(|column| nodes[column])).collect()
+    let kind_of: BTreeMap<usize, usize> = kinds.iter().enumerate().flat_map(of_kind).collect();
+    // Of a kind each job may have the node where it is now, and else any other.
+    let home = |row: usize, kind: usize| {
+        let here = books.parents[some[row]].1.here.iter().map(|(node, _)| node.index());
+        here.filter(|node| kind_of.get(node) == Some(&kind)).find(|node| weight(row, *node).is_some())
+    };
+    let weight_of = |row: usize, kind: usize| {
+        let here = &books.parents[some[row]].1.here;
+        let away = kinds[kind].iter().find(|node| here.iter().all(|(at, _)| at.index() != **node));
+        let each =
+            [home(row, kind), away.copied()].into_iter().flatten().filter_map(|node| weight(row, node));
+        each.reduce(f64::max)
+    };
+    let places: Vec<usize> = kinds.iter().map(Vec::len).collect();
+    let chosen = assign(some.len(), &places, weight_of);
+    let stays = |(row, kind): (usize, &Option<usize>)| kind.and_then(|kind| home(row, kind));
+    let mut found: Vec<Option<usize>> = chosen.iter().enumerate().map(stays).collect();
+    let taken: BTreeSet<usize> = found.iter().flatten().copied().collect();
+    // Others come to where nobody is before they come to where somebody might stay.
+    let homes: BTreeSet<usize> = books
+        .parents
+        .iter()
+        .flat_map(|(_, parent)| parent.here.iter().map(|(node, _)| node.index()))
+        .collect();
+    let order = |nodes: &Vec<usize>| {
+        let (others, free): (Vec<usize>, Vec<usize>) =
+            nodes.iter().filter(|node| !taken.contains(node)).partition(|node| homes.contains(node));
+        free.into_iter().chain(others)
+    };
+    let mut open: Vec<_> = kinds.iter().map(order).collect();
+    for (row, kind) in chosen.iter().enumerate() {
+        if let (None, Some(kind)) = (found[row], kind) {
+            found[row] = open[*kind].next();
+        }
+    }
+    found
 }
 
 fn worth(books: &Books, weights: Weights, parent: &Parent, own: &[usize], node: usize) -> f64 {
@@ -139,12 +199,12 @@ fn worth(books: &Books, weights: Weights, parent: &Parent, own: &[usize], node: 
     let stays = if stays { STAYS } else { 0.0 };
     match weights {
         Weights::Relative => {
-            parent.counted[node] / parent.best() * (1.0 + LEFT_PART * parent.left_part) + stays
+            parent.counted(node) / parent.best() * (1.0 + LEFT_PART * parent.left_part) + stays
         }
         Weights::Payoff => {
             let seat = books.seat(parent, node, !own.is_empty());
             let left = parent.left.unwrap_or(0.0);
-            let end_s = parent.age_s + seat.overhead_s + left / parent.counted[node];
+            let end_s = parent.age_s + seat.overhead_s + left / parent.counted(node);
             let facts = Facts { iterations: left, fastest_s: 0.0, slowest_s: 0.0, isolated_s: 0.0 };
             // In tenths of an hour, so that it is of the size of a relative speed.
             Utility::Inv.of(&facts, end_s) * 360.0 + stays
@@ -155,7 +215,7 @@ fn worth(books: &Books, weights: Weights, parent: &Parent, own: &[usize], node: 
 /// Whether each copy, with one more of them, is done with an iteration within a slot once it is there. They are brought together
 /// between two iterations, at the end of each slot; one that comes to none is only in the way.
 fn end_one_each(parent: &Parent, own: &[usize], node: usize, slot_s: f64) -> bool {
-    let is_done = |at: &usize| parent.merge_s + 1.0 / parent.per_s[*at] <= slot_s;
+    let is_done = |at: &usize| parent.merge_s + 1.0 / parent.per_s(*at) <= slot_s;
     own.iter().chain([&node]).all(is_done)
 }
 
@@ -182,7 +242,7 @@ fn pays(books: &Books, parent: &Parent, own: &[usize], node: usize, slot_s: f64)
     }
 }
 
-fn fits(parent: &Parent, free: Resources) -> bool {
+pub(super) fn fits(parent: &Parent, free: Resources) -> bool {
     let whole = parent.demand.gpu_milli < GPU || free.gpu_milli / GPU * GPU >= parent.demand.gpu_milli;
     whole && parent.demand.fits_in(&free)
 }

@@ -112,6 +112,7 @@ fn play(
         let copy = |(copy, node): (usize, &usize)| {
             (crate::model::NodeId(*node as u32), crate::model::CopyId(copy as u16))
         };
+        parent.is_aged &= nodes.is_empty();
         parent.here = nodes.iter().enumerate().map(copy).collect();
     }
     books.leaving_s = leaving_s;

@@ -2,26 +2,28 @@
 
 use crate::solve;
 
-/// Gives each row a column of its own, or none, so that as many rows as possible get one and, among all such ways, the sum of
-/// the weights is largest. `weight` is `None` where a row may not have a column; weights are not negative.
+/// Gives each row a place in a column, each of which has so many, or none, so that as many rows as possible get one and, among all
+/// such ways, the sum of the weights is largest. `weight` is `None` where a row may not have a column; weights are not negative.
 pub(super) fn assign(
     rows: usize,
-    columns: usize,
+    places: &[usize],
     weight: impl Fn(usize, usize) -> Option<f64>,
 ) -> Vec<Option<usize>> {
+    let columns = places.len();
     if rows == 0 || columns == 0 {
         return vec![None; rows];
     }
     let given: Vec<Option<f64>> = (0..rows * columns).map(|at| weight(at / columns, at % columns)).collect();
     let most = given.iter().flatten().copied().fold(0.0, f64::max);
-    // One more row that gets a column is worth more than all weights together. Further columns, one for each row, stand for
-    // none; whoever would have to take one that it may not have rather takes one of them.
+    // One more row that gets a place is worth more than all weights together. A further column with a place for each row stands
+    // for none; whoever would have to take a column that it may not have rather takes that.
     let bonus = (most + 1.0) * (rows as f64 + 1.0);
     let cost = |row: usize, column: usize| match column < columns {
         true => given[row * columns + column].map_or(bonus, |weight| -weight - bonus),
         false => 0.0,
     };
-    let chosen = solve::assign(rows, columns + rows, cost);
+    let places: Vec<usize> = places.iter().copied().chain([rows]).collect();
+    let chosen = solve::assign_to(rows, &places, cost);
     chosen.into_iter().map(|column| (column < columns).then_some(column)).collect()
 }
 
@@ -62,7 +64,7 @@ mod tests {
             };
             let weights: Vec<Vec<Option<f64>>> =
                 (0..rows).map(|row| (0..columns).map(|column| entry(row, column)).collect()).collect();
-            let found = assign(rows, columns, |row, column| weights[row][column]);
+            let found = assign(rows, &vec![1; columns], |row, column| weights[row][column]);
             let mut used: Vec<usize> = found.iter().flatten().copied().collect();
             used.sort_unstable();
             assert!(used.windows(2).all(|pair| pair[0] < pair[1]), "{found:?}");
@@ -73,6 +75,6 @@ mod tests {
     #[test]
     fn a_row_gets_a_column_rather_than_another_a_better_one() {
         let weights = [[Some(1.0), Some(0.1)], [Some(0.5), None]];
-        assert_eq!(assign(2, 2, |row, column| weights[row][column]), [Some(1), Some(0)]);
+        assert_eq!(assign(2, &[1, 1], |row, column| weights[row][column]), [Some(1), Some(0)]);
     }
 }

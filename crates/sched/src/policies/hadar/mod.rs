@@ -1,6 +1,6 @@
 //! The family of Hadar: gangs on mixed hardware by prices of GPUs. `policy` is Hadar itself. `hadare` forks jobs into copies:
-//! `tracker` keeps the books of a slot, `levels` gives nodes away by `matching`, `quotas` divides what is left, and `lookahead`
-//! plays slots to come. `told` are the prices of a round, written down, and `checks` holds parts
+//! `tracker` keeps the books of a slot, `levels` gives nodes away by `matching`, `kinds` of them at once, `quotas` divides what
+//! is left, and `lookahead` plays slots to come. `told` are the prices of a round, written down, and `checks` holds parts
 //! against brute force.
 
 mod calendar;
@@ -11,6 +11,7 @@ mod desk;
 mod dual;
 mod hadare;
 mod isolated;
+mod kinds;
 mod levels;
 mod lookahead;
 mod matching;
