@@ -1,14 +1,10 @@
 //! HadarE on mixes of one to twelve jobs, and what is claimed of it: `hadar_gavel.md`, checks E-1 to E-7.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use trainyard_sched::control::{Action, Batch, Event, Log, Step, run as run_loop};
-use trainyard_sched::metrics::{Metrics, Usage};
-use trainyard_sched::model::{
-    Allocation, Attempt, Cluster, CopyId, GpuTypeId, JobId, NodeId, NodeState, Quotas, Rate, Rates, Seed,
-    Span, Time,
-};
+use trainyard_sched::control::{Batch, Event, Log, Step, run as run_loop};
+use trainyard_sched::metrics::{CopyBooks, Metrics, Usage};
+use trainyard_sched::model::{Cluster, GpuTypeId, JobId, NodeId, NodeState, Rate, Rates, Seed, Span, Time};
 use trainyard_sched::policies;
 use trainyard_sched::solve::{Interior, LinearProgram, Sense, Solver};
 use trainyard_sim::backend::Options;
@@ -44,93 +40,19 @@ struct Run {
     jct_h: f64,
     /// The part of the time for which nodes trained, and with pauses.
     cru: (f64, f64),
-    /// Steps of all copies of each job, by attempt, and when each copy was last told to have done more.
-    steps: BTreeMap<JobId, BTreeMap<(Attempt, CopyId), f64>>,
-    /// Steps of each job in all, added up from what its copies did between two reports.
-    sums: BTreeMap<JobId, f64>,
-    /// When each job ended, and when each of its copies had done its last step.
-    ends: BTreeMap<JobId, (Time, BTreeMap<CopyId, Time>)>,
-    /// Where the copies of each job were to be at last, and how far each might go then.
-    last: BTreeMap<JobId, (Allocation, Quotas)>,
-    /// Merges that were made.
-    merges: u32,
-    /// Reports in which all steps were not those that there were before and those of the copies.
-    mismatches: u32,
-    /// For each loss, how far the job was and what is kept.
-    lost: Vec<(f64, f64)>,
+    /// What copies did.
+    books: CopyBooks,
 }
 
 struct Watch {
     usage: Usage,
-    run: Run,
-    /// How far each job was, and when its attempt began or its copies changed.
-    far: BTreeMap<JobId, f64>,
-    base: BTreeMap<JobId, f64>,
-    /// What each copy was last told to have done since its number was given.
-    told: BTreeMap<(JobId, CopyId), f64>,
-    /// Merges that were told.
-    merged: BTreeSet<(JobId, Attempt, u32)>,
+    books: CopyBooks,
 }
 
 impl Log for Watch {
     fn step(&mut self, batch: &Batch, step: &Step) {
         self.usage.step(batch, step);
-        for action in &step.actions {
-            match action {
-                Action::Start { job, allocation, quotas, .. }
-                | Action::Resize { job, allocation, quotas, .. } => {
-                    self.run.last.insert(*job, (allocation.clone(), quotas.clone()));
-                }
-                Action::Merge { job, quotas, .. } => {
-                    self.run.last.get_mut(job).expect("it was started").1 = quotas.clone();
-                }
-                Action::Stop { .. } => {}
-            }
-        }
-        for event in &batch.events {
-            match event {
-                Event::Started { job, .. } => {
-                    self.base.remove(job);
-                    self.told.retain(|(other, _), _| other != job);
-                }
-                Event::Resized { job, allocation, .. } => {
-                    self.base.remove(job);
-                    let is_there = |copy| allocation.placements().iter().any(|p| p.copy == copy);
-                    self.told.retain(|(other, copy), _| other != job || is_there(*copy));
-                }
-                Event::Lost { job, iterations, .. } => {
-                    self.run.lost.push((self.far[job], *iterations));
-                }
-                Event::Progress { job, attempt, iterations, copies, .. } => {
-                    let before = self.far.insert(*job, *iterations).unwrap_or(0.0);
-                    let mut done = if copies.is_empty() { iterations - before } else { 0.0 };
-                    for told in copies {
-                        let before = self.told.insert((*job, told.copy), told.iterations);
-                        // A number that was given again counts from nothing.
-                        done += told.iterations
-                            - before.filter(|before| *before <= told.iterations).unwrap_or(0.0);
-                    }
-                    *self.run.sums.entry(*job).or_default() += done;
-                    if !copies.is_empty() {
-                        let rest = iterations - copies.iter().map(|told| told.iterations).sum::<f64>();
-                        let base = *self.base.entry(*job).or_insert(rest);
-                        self.run.mismatches += u32::from((base - rest).abs() > 1e-6);
-                    }
-                    for told in copies {
-                        let steps = self.run.steps.entry(*job).or_default();
-                        let before = steps.insert((*attempt, told.copy), told.iterations);
-                        if before != Some(told.iterations) {
-                            self.run.ends.entry(*job).or_default().1.insert(told.copy, batch.at);
-                        }
-                    }
-                }
-                Event::Merged { job, attempt, number } => {
-                    self.run.merges += u32::from(self.merged.insert((*job, *attempt, *number)));
-                }
-                Event::Finished { job, .. } => self.run.ends.entry(*job).or_default().0 = batch.at,
-                _ => {}
-            }
-        }
+        self.books.step(batch, step);
     }
 }
 
@@ -159,20 +81,7 @@ fn run_with(
         },
         seed: Seed(0),
     };
-    let run = Run {
-        ttd_h: 0.0,
-        jct_h: 0.0,
-        cru: (0.0, 0.0),
-        steps: BTreeMap::new(),
-        sums: BTreeMap::new(),
-        ends: BTreeMap::new(),
-        last: BTreeMap::new(),
-        merges: 0,
-        mismatches: 0,
-        lost: Vec::new(),
-    };
-    let (far, base, told, merged) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-    let mut watch = Watch { usage: Usage::new(cluster), run, far, base, told, merged };
+    let mut watch = Watch { usage: Usage::new(cluster), books: CopyBooks::default() };
     let finished = simulate(setup, policy, &mut watch, |_, _| ()).expect("the run begins");
     let summary = finished.metrics.summary(finished.ended);
     assert_eq!(summary.completed, workload.jobs.len() as u64, "all jobs end");
@@ -182,7 +91,7 @@ fn run_with(
         ttd_h: hours(summary.makespan_s),
         jct_h: hours(summary.avg_jct_s.expect("jobs end")),
         cru,
-        ..watch.run
+        books: watch.books,
     }
 }
 
@@ -272,7 +181,11 @@ fn e2_a_single_copy_is_the_same_as_a_job_that_cannot_be_forked() {
         let never = run(&mix(name, 5), "copies = 1");
         let cannot = run(&mix(name, 1), "");
         assert_eq!((never.ttd_h, never.jct_h, never.cru), (cannot.ttd_h, cannot.jct_h, cannot.cru), "{name}");
-        assert_eq!((never.merges, never.steps.len()), (0, 0), "{name}: nothing is brought together");
+        assert_eq!(
+            (never.books.merges, never.books.steps.len()),
+            (0, 0),
+            "{name}: nothing is brought together"
+        );
     }
 }
 
@@ -284,7 +197,7 @@ fn e4_one_job_is_done_by_all_nodes_together() {
     let steps = workload.jobs[0].1.iterations;
     let forked = run(&workload, "");
     // Whenever all are brought together, that takes five seconds.
-    let wanted_h = (steps / sum + 5.0 * f64::from(forked.merges)) / 3600.0;
+    let wanted_h = (steps / sum + 5.0 * f64::from(forked.books.merges)) / 3600.0;
     println!("{} h, and {wanted_h} h by all speeds together", forked.ttd_h);
     assert!((forked.ttd_h / wanted_h - 1.0).abs() <= 0.002, "{} against {wanted_h}", forked.ttd_h);
     let single = run(&workload, "copies = 1");
@@ -325,29 +238,23 @@ fn e7_each_step_is_done_once_and_copies_end_together() {
         let speeds = speeds(&workload, &cluster());
         let run = run(&workload, "");
         let mut together = 0;
-        for (id, (end, last)) in &run.ends {
-            let (held, quotas) = &run.last[id];
-            // Those that were given nothing for what was left, since others were done before they could begin, do not count.
-            let places = held.placements().iter().filter(|p| quotas.of(p.copy).is_none_or(|quota| quota > 0));
-            let places: Vec<_> = places.map(|p| (p.copy, speeds[id.index()][p.node.index()])).collect();
-            let slowest = places.iter().map(|(_, speed)| *speed).fold(f64::MAX, f64::min);
-            if held.copies() < 2 {
-                continue;
-            }
-            together += places.len();
-            for (copy, _) in places {
-                let apart_s = end.since(last[&copy]).as_secs_f64();
+        for (id, speeds) in (0..).map(JobId).zip(&speeds) {
+            let sooner_s = run.books.sooner_s(id);
+            let slowest = sooner_s.iter().map(|(node, _)| speeds[node.index()]).fold(f64::MAX, f64::min);
+            together += sooner_s.len();
+            for (node, sooner_s) in sooner_s {
                 assert!(
-                    apart_s <= 1.0 / slowest + 1e-3,
-                    "{name}, {id}: copy {copy} ends {apart_s} s before the last of {held:?} with {quotas:?}"
+                    sooner_s <= 1.0 / slowest + 1e-3,
+                    "{name}, {id}: the copy on {node} ends {sooner_s} s before the last: {:?}",
+                    run.books.last[&id]
                 );
             }
         }
         println!("{name}: {together} copies ended with others");
         assert!(together >= 2, "{name}: at least the last job is forked");
-        assert_eq!(run.mismatches, 0, "{name}: all steps are those of copies");
+        assert_eq!(run.books.mismatches, 0, "{name}: all steps are those of copies");
         for (job, truth) in &workload.jobs {
-            let (sum, all) = (run.sums[&job.id], truth.iterations);
+            let (sum, all) = (run.books.sums[&job.id], truth.iterations);
             assert!((sum - all).abs() < 1e-3, "{name}, {}: copies did {sum} steps of {all}", job.id);
         }
     }
@@ -422,7 +329,11 @@ fn on_one_node_nothing_is_forked_and_it_does_as_hadar() {
         let workload = mix(name, 5);
         let forked = run_on(&cluster, &workload, "hadare", "weights = \"payoff\"");
         let single = run_on(&cluster, &workload, "hadare", "weights = \"payoff\"\ncopies = 1");
-        assert_eq!((forked.ttd_h, forked.jct_h, forked.merges), (single.ttd_h, single.jct_h, 0), "{name}");
+        assert_eq!(
+            (forked.ttd_h, forked.jct_h, forked.books.merges),
+            (single.ttd_h, single.jct_h, 0),
+            "{name}"
+        );
         let hadar = run_on(&cluster, &workload, "hadar", "");
         println!(
             "{name}: {:.3} h, JCT {:.3} h; hadar {:.3} h, JCT {:.3} h",
@@ -440,7 +351,7 @@ fn a_lost_copy_takes_only_what_it_did_since_all_were_brought_together() {
     let down = (Time::from_secs(1000), NodeId(4), NodeState::Down);
     let up = (Time::from_secs(2000), NodeId(4), NodeState::Up);
     let run = run_with(&cluster(), &workload, ("hadare", ""), 3600, vec![down, up]);
-    let [(before, kept)] = run.lost[..] else { panic!("{:?}", run.lost) };
+    let [(before, kept)] = run.books.lost[..] else { panic!("{:?}", run.books.lost) };
     // It was told last at 725 s, when all had been brought together; until 1000 s the others go on.
     let gained = speeds[..4].iter().sum::<f64>() * 275.0;
     println!("{kept} steps are kept, {gained} of them since the merge; {} are lost", speeds[4] * 275.0);
@@ -463,7 +374,7 @@ fn what_nodes_do_is_counted_as_by_hand() {
     let (trained, with_pauses) = (500.0 / 570.0, 550.0 / 570.0);
     assert!((run.ttd_h - 570.0 / 3600.0).abs() < 1e-9, "{}", run.ttd_h);
     assert!((run.cru.0 - trained).abs() < 1e-5 && (run.cru.1 - with_pauses).abs() < 1e-5, "{:?}", run.cru);
-    assert_eq!((run.merges, run.mismatches), (5, 0));
+    assert_eq!((run.books.merges, run.books.mismatches), (5, 0));
 }
 
 /// Copies have done what they may by the time the next slot begins; by then somebody else decides.
@@ -503,8 +414,8 @@ fn runs_are_the_same_again() {
     for parameters in ["", "mode = \"auto\"\nbackfill = true"] {
         let (one, other) = (run(&workload, parameters), run(&workload, parameters));
         assert_eq!(
-            (one.ttd_h, one.jct_h, one.cru, one.steps),
-            (other.ttd_h, other.jct_h, other.cru, other.steps)
+            (one.ttd_h, one.jct_h, one.cru, one.books.steps),
+            (other.ttd_h, other.jct_h, other.cru, other.books.steps)
         );
     }
 }

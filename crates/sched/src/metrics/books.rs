@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::control::{Batch, Event, Log, Step};
-use crate::model::{Attempt, CopyId, JobId, Time};
+use crate::control::{Action, Batch, Event, Log, Step};
+use crate::model::{Allocation, Attempt, CopyId, CopyProgress, JobId, NodeId, Quotas, Time};
 
 /// Steps that may differ because numbers are rounded.
 const ROUNDING: f64 = 1e-6;
@@ -18,6 +18,8 @@ pub struct CopyBooks {
     pub sums: BTreeMap<JobId, f64>,
     /// When each job ended, and when each of its copies had done its last step.
     pub ends: BTreeMap<JobId, (Time, BTreeMap<CopyId, Time>)>,
+    /// Where the copies of each job were to be at last, and how far each might go then.
+    pub last: BTreeMap<JobId, (Allocation, Quotas)>,
     /// Times that copies were brought together.
     pub merges: u32,
     /// Reports in which all steps were not those that there were before and those of the copies.
@@ -34,7 +36,8 @@ pub struct CopyBooks {
 }
 
 impl Log for CopyBooks {
-    fn step(&mut self, batch: &Batch, _: &Step) {
+    fn step(&mut self, batch: &Batch, step: &Step) {
+        step.actions.iter().for_each(|action| self.ordered(action));
         for event in &batch.events {
             match event {
                 Event::Started { job, .. } => {
@@ -51,27 +54,7 @@ impl Log for CopyBooks {
                     self.lost.push((far, *iterations));
                 }
                 Event::Progress { job, attempt, iterations, copies, .. } => {
-                    let before = self.far.insert(*job, *iterations).unwrap_or(0.0);
-                    let mut done = if copies.is_empty() { iterations - before } else { 0.0 };
-                    for told in copies {
-                        let before = self.told.insert((*job, told.copy), told.iterations);
-                        // A number that was given again counts from nothing.
-                        done += told.iterations
-                            - before.filter(|before| *before <= told.iterations).unwrap_or(0.0);
-                    }
-                    *self.sums.entry(*job).or_default() += done;
-                    if !copies.is_empty() {
-                        let rest = iterations - copies.iter().map(|told| told.iterations).sum::<f64>();
-                        let base = *self.base.entry(*job).or_insert(rest);
-                        self.mismatches += u32::from((base - rest).abs() > ROUNDING);
-                    }
-                    for told in copies {
-                        let steps = self.steps.entry(*job).or_default();
-                        let before = steps.insert((*attempt, told.copy), told.iterations);
-                        if before != Some(told.iterations) {
-                            self.ends.entry(*job).or_default().1.insert(told.copy, batch.at);
-                        }
-                    }
+                    self.reported(batch.at, (*job, *attempt), *iterations, copies);
                 }
                 Event::Merged { job, attempt, number } => {
                     self.merges += u32::from(self.merged.insert((*job, *attempt, *number)));
@@ -84,11 +67,59 @@ impl Log for CopyBooks {
 }
 
 impl CopyBooks {
-    /// How much sooner a copy of a job that was still at work shortly before its end did its last step than the job ended, in
-    /// seconds, at the most; nothing if the job had no copies.
-    pub fn apart_s(&self, job: JobId, shortly_s: f64) -> Option<f64> {
-        let (end, last) = self.ends.get(&job)?;
-        let apart = last.values().map(|at| end.since(*at).as_secs_f64()).filter(|apart| *apart < shortly_s);
-        apart.fold(None, |most: Option<f64>, apart| Some(most.map_or(apart, |most| most.max(apart))))
+    fn ordered(&mut self, action: &Action) {
+        match action {
+            Action::Start { job, allocation, quotas, .. }
+            | Action::Resize { job, allocation, quotas, .. } => {
+                self.last.insert(*job, (allocation.clone(), quotas.clone()));
+            }
+            Action::Merge { job, quotas, .. } => {
+                self.last.entry(*job).or_default().1 = quotas.clone();
+            }
+            Action::Stop { .. } => {}
+        }
+    }
+
+    fn reported(
+        &mut self,
+        at: Time,
+        (job, attempt): (JobId, Attempt),
+        iterations: f64,
+        copies: &[CopyProgress],
+    ) {
+        let before = self.far.insert(job, iterations).unwrap_or(0.0);
+        let mut done = if copies.is_empty() { iterations - before } else { 0.0 };
+        for told in copies {
+            let before = self.told.insert((job, told.copy), told.iterations);
+            // A number that was given again counts from nothing.
+            done += told.iterations - before.filter(|before| *before <= told.iterations).unwrap_or(0.0);
+        }
+        *self.sums.entry(job).or_default() += done;
+        if !copies.is_empty() {
+            let rest = iterations - copies.iter().map(|told| told.iterations).sum::<f64>();
+            let base = *self.base.entry(job).or_insert(rest);
+            self.mismatches += u32::from((base - rest).abs() > ROUNDING);
+        }
+        for told in copies {
+            let before = self.steps.entry(job).or_default().insert((attempt, told.copy), told.iterations);
+            if before != Some(told.iterations) {
+                self.ends.entry(job).or_default().1.insert(told.copy, at);
+            }
+        }
+    }
+
+    /// Of a job that ended with several copies, the node of each, and how much sooner than the job it did its last step, in
+    /// seconds. Those that were given nothing for what was left, since others were done before they could begin, do not count.
+    pub fn sooner_s(&self, job: JobId) -> Vec<(NodeId, f64)> {
+        let Some(((held, quotas), (end, last))) = self.last.get(&job).zip(self.ends.get(&job)) else {
+            return Vec::new();
+        };
+        if held.copies() < 2 {
+            return Vec::new();
+        }
+        let places = held.placements().iter().filter(|p| quotas.of(p.copy).is_none_or(|quota| quota > 0));
+        // Whoever never said anything has done nothing since the beginning.
+        let sooner_s = |copy| end.since(last.get(&copy).copied().unwrap_or(Time::ZERO)).as_secs_f64();
+        places.map(|place| (place.node, sooner_s(place.copy))).collect()
     }
 }

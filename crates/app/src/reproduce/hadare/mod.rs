@@ -2,7 +2,7 @@
 //!
 //! What the paper's mixes hold is not public; the mixes of the presets stand for them.
 
-use trainyard_sched::model::{Cluster, Seed};
+use trainyard_sched::model::{Cluster, NodeId, Seed};
 use trainyard_sim::physics::{gavel_throughputs, left_out};
 use trainyard_sim::workload::Workload;
 
@@ -198,8 +198,6 @@ fn alone(both: &Both<'_>) -> Row {
 
 /// E-7: the steps of copies, as these report them.
 fn accounts(all: &[Both<'_>], progress: &Progress<'_>) -> Result<Vec<Row>, Failure> {
-    /// Copies that had done all that they may before that are not at work at the end, in seconds.
-    const SHORTLY_S: f64 = 300.0;
     (progress.expect)(all.len() as u64);
     let (mut off, mut apart, mut mismatches) = (0.0_f64, 0.0_f64, 0);
     for both in all {
@@ -211,12 +209,13 @@ fn accounts(all: &[Both<'_>], progress: &Progress<'_>) -> Result<Vec<Row>, Failu
             let done = books.sums.get(&job.id).copied().unwrap_or(0.0);
             off = off.max((done - truth.iterations).abs());
             let rates = job.declared.rates.as_ref();
-            let types = both.cluster.nodes.iter().filter_map(|node| node.gpu_type);
-            let speeds = types.filter_map(|gpu_type| rates.and_then(|rates| rates.per_s(gpu_type, 1, false)));
-            let slowest = speeds.filter(|per_s| *per_s > 0.0).fold(f64::INFINITY, f64::min);
-            // Times are whole microseconds.
-            let apart_s = books.apart_s(job.id, SHORTLY_S).map_or(0.0, |apart_s| (apart_s - 1e-3).max(0.0));
-            apart = apart.max(apart_s * slowest);
+            let per_s = |node: NodeId| rates?.per_s(both.cluster.node(node).gpu_type?, 1, false);
+            let sooner_s = books.sooner_s(job.id);
+            let slowest = sooner_s.iter().filter_map(|(node, _)| per_s(*node)).fold(f64::INFINITY, f64::min);
+            for (_, sooner_s) in sooner_s {
+                // Times are whole microseconds.
+                apart = apart.max((sooner_s - 1e-3).max(0.0) * slowest);
+            }
         }
         (progress.done)();
     }
