@@ -74,7 +74,10 @@ fn reports_are_sound_in_a_browser() {
     let sweep = "seeds = 3\n[factors]\npolicy = ['fifo', 'srtf', 'tiresias']\nload = ['0.8x', '1x']\n";
     std::fs::write(place.join("e.toml"), format!("title = '<b>a & b</b>'\n{sweep}")).unwrap();
     trainyard(place, &["sweep", "e.toml", "--out", "sweep"]);
-    const PAGES: [&str; 7] = ["run", "compare", "odd", "many", "whatif", "odd-whatif", "sweep"];
+    trainyard(place, &["run", "--policy", "hadare", "--generate", "m-5", "--out", "copies"]);
+    trainyard(place, &["reproduce", "hadare", "--quick", "--out", "hadare"]);
+    const PAGES: [&str; 9] =
+        ["run", "compare", "odd", "many", "whatif", "odd-whatif", "sweep", "copies", "hadare"];
     let reports = PAGES.map(|name| place.join(name).join("report.html"));
     let (found, seen) = look(&browser, &reports);
     assert!(found.is_empty(), "{found:#?}");

@@ -94,3 +94,30 @@ fn what_was_said_about_reading_is_written_down() {
     let (_, stderr) = ends_with(place.path(), 2, &plain, b"");
     assert!(stderr.contains("--trace"), "these arguments need a trace: {stderr}");
 }
+
+/// Jobs with measured speeds go the same way from a trace of ours, and their speeds beside others are said to be missing.
+#[test]
+fn speeds_by_gpu_type_survive_in_a_native_trace() {
+    let place = scratch(&[]);
+    let made = ["trace", "generate", "--preset", "gavel-a", "--jobs", "12", "--out", "native.csv"];
+    let (_, stderr) = ends_with(place.path(), 0, &made, b"");
+    assert!(text(place.path().join("native.csv")).contains("v100 x1 "), "{stderr}");
+    assert!(stderr.contains("12 jobs go beside others"), "{stderr}");
+    let run = |jobs: &[&str], out: &str| {
+        let policy = ["--policy", "gavel", "--cluster", "4x1:v100,4x1:p100,4x1:k80", "--out", out];
+        ends_with(place.path(), 0, &[&["run"], jobs, &policy[..]].concat(), b"");
+        text(place.path().join(out).join("jobs.csv"))
+    };
+    let native = run(&["--trace", "native.csv"], "r1");
+    let generated = run(&["--generate", "gavel-a", "--jobs", "12"], "r2");
+    let ends = |jobs: &str| -> Vec<f64> {
+        let rows = jobs.lines().skip(1).map(|row| row.split(',').nth(8).unwrap().parse().unwrap());
+        rows.collect()
+    };
+    let (native, generated) = (ends(&native), ends(&generated));
+    assert_eq!(native.len(), 12);
+    for (one, other) in native.iter().zip(&generated) {
+        // Times are written in microseconds.
+        assert!((one / other - 1.0).abs() < 1e-6, "{native:?} {generated:?}");
+    }
+}

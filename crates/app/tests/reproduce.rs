@@ -69,3 +69,24 @@ fn slaq_has_a_row_for_each_check_the_same_on_any_number_of_threads() {
         assert_eq!(row["pass"], true, "{row}");
     }
 }
+
+#[test]
+fn hadare_has_rows_for_each_check_and_all_are_reached() {
+    let (_, rows) = quick("hadare", "2");
+    let names: std::collections::BTreeSet<&str> = checks(&rows).into_iter().collect();
+    let expected = ["E-1", "E-2", "E-3", "E-4", "E-5", "E-6", "E-7", "E-8"];
+    assert_eq!(names.into_iter().collect::<Vec<_>>(), expected);
+    assert!(rows.iter().all(|row| row["pass"] == true), "{rows:#?}");
+}
+
+#[test]
+fn a_run_with_copies_shows_how_much_nodes_train() {
+    let place = scratch(&[]);
+    for (policy, shows) in [("hadare", true), ("hadar", false)] {
+        let run = ["run", "--generate", "m-5", "--policy", policy, "--out", policy];
+        ends_with(place.path(), 0, &run, b"");
+        let page = std::fs::read_to_string(place.path().join(policy).join("report.html")).unwrap();
+        assert_eq!(page.contains("Cluster resource utilisation (CRU)"), shows, "{policy}");
+        assert_eq!(page.contains("with pauses"), shows, "{policy}");
+    }
+}

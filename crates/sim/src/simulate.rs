@@ -103,6 +103,10 @@ pub fn simulate(
             self.0.step(batch, step);
             self.1.step(batch, step);
         }
+        fn rest(&mut self, core: &Core) {
+            self.0.rest(core);
+            self.1.rest(core);
+        }
     }
     struct Watched<'a, F>(&'a mut SimBackend, &'a mut F, u32);
     impl<F: FnMut(usize, usize)> Backend for Watched<'_, F> {

@@ -56,7 +56,7 @@ pub fn write_csv(workload: &Workload, output: impl Write) -> Result<Unwritten, W
     for (job, truth) in &workload.jobs {
         let fields = fields(workload, job, truth)
             .map_err(|what| WriteError::NotExpressible { job: job.name.to_string(), what })?;
-        let beside = job.declared.rates.as_ref().is_some_and(|rates| !rates.beside().is_empty());
+        let beside = matches!(&truth.speed, Speed::Table { table, .. } if table.has_pairs());
         unwritten.beside += u64::from(beside);
         writer
             .write_record(&fields)

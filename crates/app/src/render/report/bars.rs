@@ -47,10 +47,12 @@ pub(crate) fn bars(
         })
         .collect();
     let body = html! {
-        (figure.plot_without_read_outs(&x, y, HEIGHT, &drawing))
+        div style=(format!("--groups:{}", groups.len().max(1))) {
+            (figure.plot_without_read_outs(&x, y, HEIGHT, &drawing))
+        }
         (table(figure, y, series, groups))
     };
-    html! { (legend(series)) (figure.draw("bars", &body)) }
+    html! { (legend(series)) (figure.draw("columns", &body)) }
 }
 
 /// The same as numbers.

@@ -400,9 +400,11 @@ fn draw_prices(case: &Case, policy: &Contender, found: &mut Findings) -> Result<
     let ran = perform(case, policy, Follow { prices: true, ..Follow::default() })?;
     let mut drawn = prices_over_time(&ran.extra.prices, &case.machines(), ran.makespan_h * HOUR_S);
     drawn.title = format!("{}: prices by GPU type over rounds", policy.label);
-    "The stronger the colour, the dearer a GPU of the type once all of a round was given away; equal steps are equal factors. \
-     Prices are in utility for a GPU and round. A type of which GPUs stay free is cheap."
-        .clone_into(&mut drawn.reading);
+    drawn.reading = format!(
+        "The stronger the colour, the dearer a GPU of the type once all of a round was given away; equal steps are equal factors. \
+         A type of which GPUs stay free is cheap. {} They are in utility for a GPU and round.",
+        drawn.alternative
+    );
     found.bands.push(drawn);
     Ok(())
 }

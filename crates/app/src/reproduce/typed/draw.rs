@@ -45,12 +45,14 @@ pub(in crate::reproduce) fn who_ran_where(
     let mut rows: Vec<(String, Vec<Band>)> =
         workload.jobs[..jobs].iter().map(|(job, _)| (job.name.to_string(), Vec::new())).collect();
     let nodes: Vec<_> = details.timeline.nodes().collect();
-    for block in details.timeline.blocks(Span::from_secs_f64(ended_s / GRAINS)) {
+    for block in details.timeline.blocks(Span::ZERO) {
         let gpu_type = cluster.node(nodes[block.row]).gpu_type;
         let (Some(row), Some(gpu_type)) = (rows.get_mut(block.bar.job.index()), gpu_type) else { continue };
         let (from_s, to_s) = (block.bar.from.as_secs_f64(), block.bar.to.as_secs_f64());
         row.1.push(Band { from_s, to_s, series: gpu_type.index(), strength: 1.0 });
     }
+    // Short stretches of one job on one type are drawn together; those of others on the same node are not among them.
+    rows.iter_mut().for_each(|(_, bands)| *bands = joined(std::mem::take(bands), ended_s / GRAINS));
     let series = cluster.gpu_types.iter().map(|gpu_type| gpu_type.name.to_string()).collect();
     Bands {
         title: String::new(),
@@ -60,6 +62,21 @@ pub(in crate::reproduce) fn who_ran_where(
         rows,
         to_s: ended_s,
     }
+}
+
+/// The same stretches, where those on one type that are less than a grain apart are one.
+fn joined(mut bands: Vec<Band>, grain_s: f64) -> Vec<Band> {
+    bands.sort_by(|a, b| a.series.cmp(&b.series).then(a.from_s.total_cmp(&b.from_s)));
+    let mut kept: Vec<Band> = Vec::new();
+    for band in bands {
+        match kept.last_mut() {
+            Some(last) if last.series == band.series && band.from_s - last.to_s < grain_s => {
+                last.to_s = last.to_s.max(band.to_s);
+            }
+            _ => kept.push(band),
+        }
+    }
+    kept
 }
 
 /// How dear a GPU of each type was over time: the stronger the colour, the dearer, by factors.
@@ -104,6 +121,13 @@ pub(in crate::reproduce) fn prices_over_time(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn short_stretches_of_a_job_are_joined_by_type() {
+        let band = |from_s, to_s, series| Band { from_s, to_s, series, strength: 1.0 };
+        let bands = vec![band(0.0, 6.0, 0), band(6.0, 7.0, 1), band(7.0, 9.0, 0), band(30.0, 40.0, 0)];
+        assert_eq!(joined(bands, 5.0), [band(0.0, 9.0, 0), band(30.0, 40.0, 0), band(6.0, 7.0, 1)]);
+    }
 
     #[test]
     fn the_dearest_round_is_the_strongest_and_none_is_without_colour() {
