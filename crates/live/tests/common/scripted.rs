@@ -10,6 +10,7 @@ use trainyard_sched::decide::{Cadence, Decision, Policy, Reason, Verdict};
 use trainyard_sched::model::{
     Allocation, CopyId, GpuSet, JobId, NodeId, NodeState, Placement, Quotas, Span, TaskId, Time,
 };
+use trainyard_sched::policies;
 use trainyard_sched::view::{JobView, Note, Snapshot};
 
 /// How often it is asked.
@@ -91,11 +92,14 @@ pub(crate) fn want(folder: &Path, words: &str) {
     std::fs::rename(beside, folder.join("wanted")).expect("it can be written");
 }
 
-/// Lets this policy decide.
+/// Lets this policy decide, until another one is chosen.
 pub(crate) fn decides(settings: &mut Settings) {
     let wanted = settings.folder.join("wanted");
-    settings.policies = Arc::new(move |_, _| {
-        let wanted = wanted.clone();
-        Ok(Arc::new(move || Box::new(Scripted(wanted.clone()))))
+    settings.policies = Arc::new(move |name, _| {
+        let (name, wanted) = (name.to_owned(), wanted.clone());
+        Ok(Arc::new(move || match name.as_str() {
+            "scripted" => Box::new(Scripted(wanted.clone())),
+            _ => policies::build(&name, &toml::Table::new()).expect("it exists"),
+        }))
     });
 }
