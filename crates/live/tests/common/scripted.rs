@@ -36,7 +36,9 @@ impl Policy for Scripted {
         // A slot that has begun does not begin again, not even after a restart.
         let is_next = slot.first().is_some_and(|slot| seen.note.0.first() != Some(slot));
         let mut decision = Decision::default();
-        if is_next && target.copies() > 1 {
+        // What a job might do at one place says nothing of another one, nor of a start that failed.
+        let is_placed = !slot.is_empty() && target != view.target;
+        if (is_next || is_placed) && target.copies() > 1 {
             let quotas = quotas(&slot[1..], view, seen.at);
             decision.merges.extend((quotas.sum() > 0).then_some((id, quotas)));
             decision.note = Some(Note([slot[0]].into_iter().collect()));
