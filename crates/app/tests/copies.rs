@@ -447,6 +447,18 @@ fn hadare_forks_a_real_training_onto_unequal_nodes_and_goes_on_when_one_is_lost(
     until("a quota and a merge", &|card| {
         card.ended.is_some() || (given().len() >= 2 && merges(card.attempt) >= 3)
     });
+    // Each copy is told a part of the rows, and all of them together all rows.
+    let part = |attempt: u32, copy: u32| -> Option<[f64; 2]> {
+        let file = folder.path().join(format!("jobs/0/{attempt}/copy-{copy}/control.json"));
+        let said: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(file).ok()?).ok()?;
+        serde_json::from_value(said["part"].clone()).ok()
+    };
+    until("a part of the rows for each copy", &|card| {
+        let mut ends: Vec<[f64; 2]> = (0..16).filter_map(|copy| part(card.attempt, copy)).collect();
+        ends.sort_by(|a, b| a[0].total_cmp(&b[0]).then(a[1].total_cmp(&b[1])));
+        let meet = ends.windows(2).all(|pair| pair[0][1] == pair[1][0]);
+        card.ended.is_some() || (ends.len() == 3 && meet && ends[0][0] == 0.0 && ends[2][1] == 1.0)
+    });
     let forked = card();
     assert!(forked.ended.is_none(), "it is over before anything was seen; make it longer");
     handle.set_node(NodeId(2), NodeState::Down).expect("it is there");

@@ -123,6 +123,18 @@ fn all_copies_together_do_what_is_to_be_done_and_no_more() {
 }
 
 #[test]
+fn copies_that_have_done_their_quotas_go_on_whoever_decides_next() {
+    let yard = begin(150.0, &["step=4"], |_| {});
+    want(yard.path(), "0:0:1 1:1:1 /1:20:10");
+    let card = reaches(&yard, 30.0);
+    assert_eq!(card.iterations, 30.0, "nobody does more than it may");
+    yard.handle().choose("fifo", &toml::Table::new()).expect("it exists");
+    let card = yard.ends(JOB);
+    assert_eq!((card.outcome, card.iterations, card.failures), (Some(Outcome::Completed), 150.0, 0));
+    assert_eq!((job(&yard).merged().step, job(&yard).steps()), (150, 150));
+}
+
+#[test]
 fn each_copy_has_a_rendezvous_files_and_a_number_of_its_own() {
     let yard = Yard::begin_with("scripted", "3x2:cpu", decides);
     let script = "env | grep -E '^(TRAINYARD_(COPY|COPIES|DIR|CHECKPOINT_DIR|MERGE_FILE)|MASTER_PORT|RANK|WORLD_SIZE)=' | sort | tr '\\n' ' '; sleep 60";

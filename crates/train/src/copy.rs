@@ -130,7 +130,7 @@ impl Copied {
                 (self.taken, self.since) = (merged, training.iteration());
             }
             Turn::Wait => std::thread::sleep(LOOK),
-            Turn::Train => training.take_part(self.part()),
+            Turn::Train => training.algorithm.take_part(self.part()),
             Turn::Stop => {}
         }
         Ok(turn)

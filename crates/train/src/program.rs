@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::algorithm::{Algorithm, Entry, Measured};
 use crate::checkpoint::{Checkpoint, Identity, Progress};
-use crate::copy::{Copied, OneCopy, Part, Turn};
+use crate::copy::{Copied, OneCopy, Turn};
 use crate::data::Data;
 use crate::error::TrainError;
 use crate::merge::Merge;
@@ -27,7 +27,7 @@ const CALM: u32 = 5;
 
 /// An algorithm at work on its data.
 pub struct Training {
-    algorithm: Box<dyn Algorithm>,
+    pub(crate) algorithm: Box<dyn Algorithm>,
     data: Data,
     pool: Pool,
     identity: Identity,
@@ -209,11 +209,6 @@ impl Training {
         }
         self.copied = Some(Copied::new(copy, self.iteration()));
         Ok(())
-    }
-
-    /// The part of the data that is its own from now on, as one of several copies.
-    pub(crate) fn take_part(&mut self, part: Option<Part>) {
-        self.algorithm.take_part(part);
     }
 
     /// Trains together with other processes from now on. Rank 0 tells the others the state to go on from.

@@ -10,6 +10,7 @@ use trainyard_sched::decide::{Cadence, Decision, Policy, Reason, Verdict};
 use trainyard_sched::model::{
     Allocation, CopyId, GpuSet, JobId, NodeId, NodeState, Placement, Quotas, Span, TaskId, Time,
 };
+use trainyard_sched::policies;
 use trainyard_sched::view::{JobView, Note, Snapshot};
 
 /// How often it is asked.
@@ -35,7 +36,9 @@ impl Policy for Scripted {
         // A slot that has begun does not begin again, not even after a restart.
         let is_next = slot.first().is_some_and(|slot| seen.note.0.first() != Some(slot));
         let mut decision = Decision::default();
-        if is_next && target.copies() > 1 {
+        // What a job might do at one place says nothing of another one, nor of a start that failed.
+        let is_placed = !slot.is_empty() && target != view.target;
+        if (is_next || is_placed) && target.copies() > 1 {
             let quotas = quotas(&slot[1..], view, seen.at);
             decision.merges.extend((quotas.sum() > 0).then_some((id, quotas)));
             decision.note = Some(Note([slot[0]].into_iter().collect()));
@@ -91,11 +94,14 @@ pub(crate) fn want(folder: &Path, words: &str) {
     std::fs::rename(beside, folder.join("wanted")).expect("it can be written");
 }
 
-/// Lets this policy decide.
+/// Lets this policy decide, until another one is chosen.
 pub(crate) fn decides(settings: &mut Settings) {
     let wanted = settings.folder.join("wanted");
-    settings.policies = Arc::new(move |_, _| {
-        let wanted = wanted.clone();
-        Ok(Arc::new(move || Box::new(Scripted(wanted.clone()))))
+    settings.policies = Arc::new(move |name, _| {
+        let (name, wanted) = (name.to_owned(), wanted.clone());
+        Ok(Arc::new(move || match name.as_str() {
+            "scripted" => Box::new(Scripted(wanted.clone())),
+            _ => policies::build(&name, &toml::Table::new()).expect("it exists"),
+        }))
     });
 }
