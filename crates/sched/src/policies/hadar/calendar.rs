@@ -97,7 +97,13 @@ impl Calendar {
     }
 
     /// The same, perhaps without a look at slots from which on nothing better can come.
-    fn search(&self, gang: &Gang, terms: &Terms, now: u64, may_end_early: bool) -> Option<Schedule> {
+    pub(super) fn search(
+        &self,
+        gang: &Gang,
+        terms: &Terms,
+        now: u64,
+        may_end_early: bool,
+    ) -> Option<Schedule> {
         let mut paces: Vec<f64> =
             gang.together.iter().chain(&gang.spread).copied().filter(|p| *p > 0.0).collect();
         paces.sort_by(|a, b| b.total_cmp(a));
@@ -152,27 +158,6 @@ mod tests {
     use super::*;
 
     const SLOT_S: f64 = 10.0;
-
-    #[test]
-    fn to_end_early_changes_nothing() {
-        let mut differs = 0;
-        for seed in 0..200 {
-            let instance = instance(seed);
-            let mut calendar = instance.empty();
-            for (arrival, gang) in &instance.jobs {
-                let plain = calendar.search(gang, &TERMS, *arrival, false);
-                let found = calendar.best(gang, &TERMS, *arrival);
-                let told = |found: &Option<Schedule>| {
-                    found.as_ref().map(|found| (found.from, found.until, found.offer.counts.clone()))
-                };
-                assert_eq!(told(&found), told(&plain), "seed {seed}");
-                let Some(found) = found.filter(|found| found.offer.payoff() > 0.0) else { continue };
-                differs += u32::from(found.from > *arrival);
-                calendar.reserve((found.from, found.until), &found.offer.counts, &gang.worker);
-            }
-        }
-        assert!(differs > 20, "some begin later: {differs}");
-    }
 
     #[test]
     fn a_job_waits_for_cheap_slots_and_never_takes_reserved_ones() {

@@ -128,7 +128,29 @@ pub fn admission(instances: u64) -> Checked {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::calendar::Schedule;
     use super::*;
+
+    #[test]
+    fn to_end_early_changes_nothing() {
+        let mut differs = 0;
+        for seed in 0..200 {
+            let instance = instance(seed);
+            let mut calendar = instance.empty();
+            for (arrival, gang) in &instance.jobs {
+                let plain = calendar.search(gang, &TERMS, *arrival, false);
+                let found = calendar.best(gang, &TERMS, *arrival);
+                let told = |found: &Option<Schedule>| {
+                    found.as_ref().map(|found| (found.from, found.until, found.offer.counts.clone()))
+                };
+                assert_eq!(told(&found), told(&plain), "seed {seed}");
+                let Some(found) = found.filter(|found| found.offer.payoff() > 0.0) else { continue };
+                differs += u32::from(found.from > *arrival);
+                calendar.reserve((found.from, found.until), &found.offer.counts, &gang.worker);
+            }
+        }
+        assert!(differs > 20, "some begin later: {differs}");
+    }
 
     #[test]
     fn what_is_earned_is_never_below_the_optimum_over_twice_alpha() {
