@@ -379,7 +379,7 @@ fn whoever_decides_next_finds_copies_that_go_on_without_quotas() {
     ours.started(FIRST);
     assert_eq!(ours.tell(vec![progress(FIRST, 40.0, &[(0, 30.0, 2.0), (1, 10.0, 1.0)])]), []);
     ours.core.set_policy(Box::new(Says(VecDeque::new())));
-    assert_eq!(ours.tell(Vec::new()), [merge.clone()]);
+    assert_eq!(ours.tell(Vec::new()), std::slice::from_ref(&merge));
     assert_eq!(ours.tell(vec![merged(FIRST, 1)]), []);
     assert!(ours.core.state().quotas_of(FIRST).is_none());
     // One that has not begun yet is brought together as soon as it has.
