@@ -21,7 +21,7 @@ pub(super) fn assign(
         true => given[row * columns + column].map_or(bonus, |weight| -weight - bonus),
         false => 0.0,
     };
-    let chosen = solve::assign(rows, columns + rows, cost);
+    let chosen = solve::assign(rows, &vec![1; columns + rows], cost);
     chosen.into_iter().map(|column| (column < columns).then_some(column)).collect()
 }
 
