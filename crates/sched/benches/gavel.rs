@@ -9,7 +9,7 @@ use divan::black_box;
 use trainyard_sched::model::{JobId, Seed};
 use trainyard_sched::policies::gavel::allocation::{
     Demand, Entity, Inside, Pairs, Pool, Problem, Rates, Sharing, Sight, allox, finish_time_fairness,
-    hierarchical, max_min, max_min_packed, max_sum, min_makespan, proportional,
+    hierarchical, max_min, max_min_packed, max_sum, min_makespan, proportional, strategy_proof,
 };
 use trainyard_sched::solve::blocks::{BlockProgram, Level, Link, solve};
 use trainyard_sched::solve::{Interior, Solver};
@@ -125,7 +125,7 @@ fn sum(bencher: Bencher<'_, '_>, jobs: u32) {
     bencher.bench(|| max_sum(black_box(&problem)).expect("it has an answer"));
 }
 
-#[divan::bench(args = [60, 512])]
+#[divan::bench(args = [60, 256, 1024, 2048], sample_count = 3)]
 fn water(bencher: Bencher<'_, '_>, jobs: u32) {
     let (problem, _) = problem(jobs, false);
     let entity = [Entity { weight: 1.0, inside: Inside::Fairness }];
@@ -138,11 +138,37 @@ fn products(bencher: Bencher<'_, '_>, jobs: u32) {
     bencher.bench(|| proportional(black_box(&problem), Sight::Aware).expect("it has an answer"));
 }
 
-#[divan::bench(args = [60, 256])]
+#[divan::bench(args = [60, 256, 1024, 2048], sample_count = 5)]
 fn assignment(bencher: Bencher<'_, '_>, jobs: u32) {
     let (problem, _) = problem(jobs, true);
     let running = vec![None; problem.jobs.len()];
     bencher.bench(|| allox(black_box(&problem), &running, 1.0));
+}
+
+/// With few GPUs for many jobs the assignment has many places on each.
+#[divan::bench(args = [256, 1024], sample_count = 3)]
+fn assignment_to_few(bencher: Bencher<'_, '_>, jobs: u32) {
+    let (mut problem, _) = problem(jobs, true);
+    problem.pools.iter_mut().for_each(|pool| pool.gpus = 8);
+    let running = vec![None; problem.jobs.len()];
+    bencher.bench(|| allox(black_box(&problem), &running, 1.0));
+}
+
+/// Eight entities of which each second one takes its jobs in turn.
+#[divan::bench(args = [60, 256, 1024, 2048], sample_count = 3)]
+fn entities(bencher: Bencher<'_, '_>, jobs: u32) {
+    let (mut problem, _) = problem(jobs, false);
+    problem.jobs.iter_mut().enumerate().for_each(|(i, job)| job.entity = i % 8);
+    let inside = [Inside::Fairness, Inside::Fifo];
+    let entities: Vec<Entity> =
+        (0..8_u32).map(|i| Entity { weight: f64::from(i + 1), inside: inside[i as usize % 2] }).collect();
+    bencher.bench(|| hierarchical(black_box(&problem), &entities, Sight::Aware).expect("it has an answer"));
+}
+
+#[divan::bench(args = [60, 256, 1024, 2048], sample_count = 3)]
+fn honest(bencher: Bencher<'_, '_>, jobs: u32) {
+    let (problem, _) = problem(jobs, false);
+    bencher.bench(|| strategy_proof(black_box(&problem), Sight::Aware).expect("it has an answer"));
 }
 
 fn sharing(kinds: Vec<usize>, pairs: Pairs) -> Sharing {

@@ -392,6 +392,20 @@ fn of_a_type_of_which_nothing_is_known_the_others_say_something() {
 }
 
 #[test]
+fn a_pair_that_had_its_time_makes_way() {
+    // The pair is owed 5/9 of the time, the other one 4/9.
+    let jobs = vec![
+        of_model(0, 0, 20.0, 1.0, 0, &[(1, 0.8)]),
+        of_model(1, 0, 40.0, 1.0, 1, &[(0, 0.8)]),
+        of_model(2, 0, 40.0, 1.0, 2, &[]),
+    ];
+    let mut world = World::new(cluster(&["v100"]), ("gavel", "packed = true\nround_s = 10.0"), jobs);
+    world.run(1000, 100);
+    // Its first member has 16 of 20 iterations after two rounds, between which the other one ran.
+    assert_eq!((world.began(2), world.ended(0)), (10, 45));
+}
+
+#[test]
 fn pairs_outlast_a_time_without_contention() {
     // Of three models each pair pays; a GPU is down, so the pairs are drawn; it comes back and goes again.
     let all: Vec<(u32, f64)> = (0..4).map(|other| (other, 0.9)).collect();
@@ -419,6 +433,31 @@ fn pairs_outlast_a_time_without_contention() {
         world.run(begin + 3500, 2000);
         assert_eq!(pairs(&world), before, "the same find each other again");
     }
+}
+
+#[test]
+fn gangs_that_allox_leaves_out_are_told_so_and_run_while_gpus_idle() {
+    let two = Job { shape: Parallelism::gang(2), ..job(0, 0, 100.0, &[]) };
+    let mut cluster = Cluster::default();
+    cluster.add(1, 2, "v100");
+    let ones = [(1, 10, 1000.0), (2, 10, 500.0)].map(|(id, at, iterations)| job(id, at, iterations, &[1.0]));
+    let jobs = vec![two].into_iter().chain(ones).collect();
+    let mut world = World::new(cluster, ("allox", "round_s = 30.0"), jobs);
+    world.run(9, 100);
+    let said = |world: &World| *world.core.state().verdict(JobId(0)).reason();
+    assert_eq!(said(&world), Reason::Chosen, "there is nobody else");
+    world.run(100, 100);
+    let left_out = Reason::OwedNothing { gpus: 2, most: 1 };
+    assert_eq!(said(&world), left_out);
+    // Also between two rounds, and though one of the GPUs idles.
+    for at in [45, 630] {
+        world.run(at, 200);
+        let told = world.core.explain(s(at), JobId(0)).map(|verdict| *verdict.reason());
+        assert_eq!(told, Some(left_out), "at {at}");
+    }
+    world.run(5000, 400);
+    assert_eq!((world.ended(1), world.ended(2)), (1030, 530));
+    assert_eq!(world.ended(0), 1100, "30 s before they came, and the rest when both are done");
 }
 
 /// Rates that differ by hundreds of orders of magnitude, as a broken profile may have them.

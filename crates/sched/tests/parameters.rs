@@ -49,6 +49,14 @@ fn wrong_and_right(values: Values) -> (Vec<Value>, Vec<Value>) {
             let many: Vec<f64> = (1..=count).map(|i| i as f64).collect();
             (wrong, vec![list(&[least]), list(&[least, most]), list(&many)])
         }
+        Values::Named { least, most } => {
+            let one = |value: Value| Value::Table(Table::from_iter([("v100".to_owned(), value)]));
+            let beyond = odd.into_iter().chain([least * 0.999, most * 1.001]).map(Value::Float);
+            let mut wrong: Vec<Value> =
+                beyond.chain([Value::from("1"), Value::Boolean(true)]).map(one).collect();
+            wrong.extend([Value::Table(Table::new()), Value::Float(1.0), list(&[1.0])]);
+            (wrong, vec![one(Value::Float(least)), one(Value::Float(most)), one(Value::Integer(1))])
+        }
         Values::Choice(words) => {
             let right = words.iter().map(|word| Value::from(*word)).collect();
             (vec![Value::from(""), Value::from("nonsense"), Value::Integer(1), Value::Boolean(true)], right)
@@ -104,6 +112,35 @@ fn what_is_out_of_bounds_is_refused_by_name_and_what_is_within_is_taken() {
         }
     }
     assert!(numbers > 30, "there are policies with numbers: {numbers}");
+}
+
+#[test]
+fn what_would_do_nothing_is_refused_with_what_to_try() {
+    let told = |given: &str| {
+        let table: Table = given.parse().expect("it is TOML");
+        policies::build("gavel", &table).err().map(|error| error.to_string())
+    };
+    let of = |objective: &str, more: &str| told(&format!("objective = '{objective}'\n{more}"));
+    for objective in ["throughput", "proportional", "strategy_proof", "shortest_job_first", "isolated"] {
+        let told = of(objective, "packed = true").expect("nobody said how it packs");
+        assert!(told.contains(objective) && told.contains("leave it out, or choose"), "{told}");
+    }
+    for objective in ["throughput", "cost", "shortest_job_first", "isolated"] {
+        assert!(of(objective, "aware = false").is_some_and(|told| told.contains(objective)), "{objective}");
+    }
+    assert!(told("packed = true\naware = false").is_some_and(|told| told.contains("leave one of them out")));
+    assert!(of("isolated", "by_place = true").is_some_and(|told| told.contains("by_place")));
+    for (objective, more) in [
+        ("cost", "packed = true\nprices = { v100 = 2 }"),
+        ("fifo", "packed = true"),
+        ("proportional", "aware = false"),
+        ("isolated", ""),
+        ("throughput", "by_place = true"),
+    ] {
+        assert_eq!(of(objective, more), None, "{objective} {more}");
+    }
+    let wrong = told("prices = { v100 = -1.0 }").expect("nobody is paid for using GPUs");
+    assert!(wrong.contains("prices") && wrong.contains("give at least one of numbers by name"), "{wrong}");
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod shared_data;
 use shared_data::public;
 use trainyard_sched::model::{GpuTypeId, GpuTypeSet, MoveCost, Seed, Span, Time};
 use trainyard_sim::generate::{GenerateError, PRESETS, Parameters, generate};
+use trainyard_sim::physics::{Locality, gavel_throughputs};
 use trainyard_sim::trace::{self, Declaring, Options};
 use trainyard_sim::workload::Workload;
 
@@ -118,6 +119,20 @@ fn priorities_and_objectives_are_drawn_beside_what_else_is_drawn() {
     assert_ne!(kinds(&plain)[1], kinds(&weighted)[1], "priorities are drawn from the stream of jobs");
     let heavy = weighted.jobs.iter().filter(|(job, _)| job.goals.weight == 5.0).count();
     assert!((heavy as f64 / 1e4 - 0.2).abs() < 0.02, "{heavy}");
+}
+
+#[test]
+fn gangs_declare_how_long_an_iteration_takes_them() {
+    let table = gavel_throughputs();
+    let workload = drawn(&Parameters { jobs: Some(200), ..preset("gavel-c") });
+    let mut gangs = 0;
+    for ((model, gpus, _), (job, _)) in kinds(&workload).iter().zip(&workload.jobs) {
+        let row = table.row(model).expect("it is in the table");
+        let per_s = table.per_s(row, "v100", *gpus, Locality::Node).expect("it was measured");
+        assert_eq!(job.declared.iteration, Some(Span::from_secs_f64(1.0 / per_s)), "{model} on {gpus}");
+        gangs += u32::from(*gpus > 1);
+    }
+    assert!(gangs > 30, "{gangs} are gangs");
 }
 
 #[test]

@@ -9,10 +9,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::Deserialize;
-use trainyard_sched::control::{Backend, Log, Nothing};
+use trainyard_sched::control::{Backend, Core, Log, Nothing, Step};
+use trainyard_sched::decide::Verdict;
 use trainyard_sched::metrics::Metrics;
 use trainyard_sched::model::{
-    Cluster, Declared, GPU, Goals, GpuTypeSet, Job, JobId, MoveCost, NodeId, NodeState, Parallelism,
+    Cluster, Declared, GPU, Goals, GpuTypeSet, Job, JobId, ModelId, MoveCost, NodeId, NodeState, Parallelism,
     PriorityClass, Quota, RackId, Rates, Resources, Seed, Span, Tenant, Tenants, Time, Topology, Wanted,
     Weight, WorkerRange,
 };
@@ -39,6 +40,9 @@ struct Scenario {
     /// Questions: at what time, about which job.
     #[serde(default)]
     ask: Vec<Question>,
+    /// Of which decisions what they say of a job is expected, too.
+    #[serde(default)]
+    said: Vec<Question>,
 }
 
 #[derive(Deserialize)]
@@ -78,7 +82,11 @@ struct JobLine {
     name: String,
     #[serde(default)]
     submit: u64,
+    /// Seconds; 0 where its iterations are given.
+    #[serde(default)]
     duration: u64,
+    /// Iterations, if not those of its duration; only with rates.
+    iterations: Option<u32>,
     #[serde(default)]
     gpus: u32,
     /// Thousandths of a GPU for each worker.
@@ -119,6 +127,11 @@ struct JobLine {
     /// Iterations a second by GPU type; its duration is then that on the fastest.
     #[serde(default)]
     rates: BTreeMap<String, f64>,
+    /// Iterations a second by GPU type beside another job, by its name, on the same GPUs.
+    #[serde(default)]
+    beside: BTreeMap<String, BTreeMap<String, f64>>,
+    /// When it should be done.
+    deadline: Option<u64>,
     #[serde(default = "one_weight")]
     weight: f64,
 }
@@ -203,17 +216,60 @@ impl Scenario {
 
     fn workload(&self, cluster: &Cluster, tenants: &Tenants) -> Workload {
         let mut workload = Workload { tenants: tenants.clone(), ..Workload::default() };
+        let table = self.table();
         for line in &self.jobs {
-            workload.jobs.push(line.job(cluster, tenants));
+            workload.jobs.push(line.job(cluster, tenants, &table));
         }
         workload.number();
         workload
     }
+
+    /// Adds what a decision says of jobs of which that is asked.
+    fn tell_said(&self, core: &Core, at: Time, step: &Step, text: &mut String) {
+        let said = step.decision.iter().flat_map(|decision| &decision.verdicts);
+        for (id, verdict) in said {
+            let name = core.state().job(*id).map(|view| view.job.name.clone());
+            let is_asked = |q: &Question| Time::from_secs(q.at) == at && name.as_deref() == Some(&*q.job);
+            if let Some(question) = self.said.iter().find(|question| is_asked(question)) {
+                let what = match verdict {
+                    Verdict::Run(_) => "runs",
+                    Verdict::Wait(_) => "waits",
+                    Verdict::Yield(_) => "yields",
+                };
+                let reason = verdict.reason();
+                let _ =
+                    writeln!(text, "at {} {} {what}, {}: {reason}", question.at, question.job, reason.kind());
+            }
+        }
+    }
+
+    /// How fast jobs go by GPU type, alone and beside each other; a row for each, by name.
+    fn table(&self) -> Arc<ThroughputTable> {
+        let mut table = ThroughputTable::default();
+        self.jobs.iter().for_each(|line| _ = table.intern(&line.name));
+        for line in &self.jobs {
+            let row = table.intern(&line.name);
+            for (gpu_type, per_s) in &line.rates {
+                table.insert(row, gpu_type, line.workers(), false, *per_s);
+            }
+            for (other, rates) in &line.beside {
+                let other = table.row(other).expect("the other job is in the scenario");
+                for (gpu_type, per_s) in rates {
+                    table.insert_pair(row, other, gpu_type, line.workers(), *per_s);
+                }
+            }
+        }
+        Arc::new(table)
+    }
 }
 
 impl JobLine {
-    fn job(&self, cluster: &Cluster, tenants: &Tenants) -> (Arc<Job>, Truth) {
-        let workers = self.workers.unwrap_or(self.gpus.max(1));
+    fn workers(&self) -> u32 {
+        self.workers.unwrap_or(self.gpus.max(1))
+    }
+
+    fn job(&self, cluster: &Cluster, tenants: &Tenants, table: &Arc<ThroughputTable>) -> (Arc<Job>, Truth) {
+        let workers = self.workers();
         let gpu_milli = self.gpu_milli.unwrap_or(if self.gpus > 0 { GPU } else { 0 });
         let worker =
             Resources { gpu_milli, cpu_milli: self.cpus * GPU, memory_bytes: self.memory, ..Resources::NONE };
@@ -233,7 +289,7 @@ impl JobLine {
                 ..Declared::default()
             },
         };
-        let declared = self.profiled(cluster, &mut truth).map_or(declared, |rates| Declared {
+        let declared = self.profiled(cluster, &mut truth, table).map_or(declared, |rates| Declared {
             iterations: Some(truth.iterations),
             rates: rates.shared(),
             ..Declared::default()
@@ -247,7 +303,8 @@ impl JobLine {
             id: JobId(u32::MAX),
             name: self.name.as_str().into(),
             tenant: tenants.find(self.tenant.as_deref().unwrap_or("default")).expect("it was interned"),
-            model: None,
+            // Jobs that share GPUs are known by their model.
+            model: table.has_pairs().then(|| ModelId(table.row(&self.name).expect("it has a row"))),
             submitted: Time::from_secs(self.submit),
             shape: Parallelism::elastic(
                 WorkerRange { min: workers, max: self.most.unwrap_or(workers) },
@@ -263,6 +320,7 @@ impl JobLine {
                 movable: self.movable,
                 weight: self.weight,
                 copies: self.copies,
+                deadline: self.deadline.map(Time::from_secs),
                 ..Goals::default()
             },
             declared,
@@ -274,18 +332,13 @@ impl JobLine {
 
 impl JobLine {
     /// Lets it go as fast as is said by GPU type, if anything is; returns what is known of that.
-    fn profiled(&self, cluster: &Cluster, truth: &mut Truth) -> Option<Rates> {
+    fn profiled(&self, cluster: &Cluster, truth: &mut Truth, table: &Arc<ThroughputTable>) -> Option<Rates> {
         let fastest = self.rates.values().copied().reduce(f64::max)?;
-        let mut table = ThroughputTable::default();
-        let row = table.intern(&self.name);
-        let workers = self.workers.unwrap_or(self.gpus.max(1));
-        for (gpu_type, per_s) in &self.rates {
-            table.insert(row, gpu_type, workers, false, *per_s);
-        }
+        let row = table.row(&self.name)?;
         let gpu_types: Vec<Arc<str>> = cluster.gpu_types.iter().map(|known| known.name.clone()).collect();
-        let rates = table.rates(row, &gpu_types, None, |_| None);
-        truth.iterations = self.duration as f64 * fastest;
-        truth.speed = Speed::Table { table: Arc::new(table), row };
+        let rates = table.rates(row, &gpu_types, Some(self.workers()), |row| Some(ModelId(row)));
+        truth.iterations = self.iterations.map_or(self.duration as f64 * fastest, f64::from);
+        truth.speed = Speed::Table { table: Arc::clone(table), row };
         Some(rates)
     }
 }
@@ -322,6 +375,7 @@ fn run_scenario(scenario: &Scenario, policy: &str) -> String {
             backend.perform(action);
         }
         core.state().assert_consistent();
+        scenario.tell_said(&core, batch.at, &step, &mut answers);
         while let Some(question) = questions.first().filter(|q| Time::from_secs(q.at) <= batch.at) {
             if !quiet && Time::from_secs(question.at) == batch.at {
                 break;

@@ -112,7 +112,7 @@ pub(crate) fn waits_because(kind: &str) -> &str {
         "too_dear" => "worth less than its GPUs cost",
         "reserved" => "GPUs are reserved for later",
         "share_used" => "its tenant had its share",
-        "only_idle" => "only on idle GPUs",
+        "only_idle" | "owed_nothing" => "only on idle GPUs",
         "quota_full" => "quota is full",
         "reclaimed" => "quota was taken back",
         "demoted" => "had much service already",

@@ -45,6 +45,13 @@ pub enum Values {
         /// The most of them.
         count: usize,
     },
+    /// Numbers by name, at least one.
+    Named {
+        /// The smallest that each may be.
+        least: f64,
+        /// The largest that each may be.
+        most: f64,
+    },
     /// One of these words.
     Choice(&'static [&'static str]),
     /// Yes or no.
@@ -58,6 +65,9 @@ impl fmt::Display for Values {
             Self::Whole { least, most } => write!(f, "{least} to {most}"),
             Self::Ascending { least, most, count } => {
                 write!(f, "up to {count} ascending numbers, {} to {} each", Short(*least), Short(*most))
+            }
+            Self::Named { least, most } => {
+                write!(f, "numbers by name, {} to {} each", Short(*least), Short(*most))
             }
             Self::Choice(words) => f.write_str(&words.join(", ")),
             Self::Flag => f.write_str("true, false"),
@@ -96,6 +106,10 @@ impl Parameter {
                     numbers.len() == given.len() && within && numbers.len() <= count && numbers.is_sorted(),
                     "a list of",
                 )
+            }
+            (Values::Named { least, most }, Value::Table(given)) => {
+                let within = |value| number(value).is_some_and(|number| (least..=most).contains(&number));
+                (!given.is_empty() && given.values().all(within), "at least one of")
             }
             _ => (true, ""),
         };
@@ -183,6 +197,10 @@ where
             (Values::Ascending { .. }, Value::Array(list)) => Value::Array(
                 list.iter().map(|each| number(each).map_or_else(|| each.clone(), Value::Float)).collect(),
             ),
+            (Values::Named { .. }, Value::Table(table)) => {
+                let as_float = |each: &Value| number(each).map_or_else(|| each.clone(), Value::Float);
+                Value::Table(table.iter().map(|(name, each)| (name.clone(), as_float(each))).collect())
+            }
             _ => value.clone(),
         };
         if let Some(message) = parameter.refusal(&value) {

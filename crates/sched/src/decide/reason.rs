@@ -150,6 +150,13 @@ pub enum Reason {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         unsolved: bool,
     },
+    /// Its policy owes time to smaller gangs only; it runs where GPUs would idle otherwise.
+    OwedNothing {
+        /// GPUs of its gang.
+        gpus: u32,
+        /// GPUs of the largest gangs that are owed time.
+        most: u32,
+    },
     /// A round is under way, and nothing is given out before the next.
     NextRound {
         /// When that begins.
@@ -171,7 +178,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every kind with its remedy, for the documentation; the order is that of the declaration.
-    pub const KINDS: [(&'static str, &'static str); 22] = [
+    pub const KINDS: [(&'static str, &'static str); 23] = [
         ("not_yet_evaluated", "wait for the next decision"),
         ("chosen", "nothing to do"),
         ("kept", "nothing to do"),
@@ -191,6 +198,7 @@ impl Reason {
         ("demoted", "wait; short jobs go first"),
         ("owed_time", "nothing to do"),
         ("time_had", "wait; over many rounds it gets the share of time shown, or ask for a larger weight"),
+        ("owed_nothing", "wait until GPUs idle, or use a policy that is for gangs"),
         ("next_round", "wait until the time shown"),
         ("unplaceable", "ask for at most the largest size that fits"),
         ("backoff", "wait until the time shown"),
@@ -218,9 +226,10 @@ impl Reason {
             Self::Demoted { .. } => 16,
             Self::OwedTime { .. } => 17,
             Self::TimeHad { .. } => 18,
-            Self::NextRound { .. } => 19,
-            Self::Unplaceable { .. } => 20,
-            Self::Backoff { .. } => 21,
+            Self::OwedNothing { .. } => 19,
+            Self::NextRound { .. } => 20,
+            Self::Unplaceable { .. } => 21,
+            Self::Backoff { .. } => 22,
         }
     }
 
@@ -280,6 +289,12 @@ impl Reason {
                 let by = if *unsolved { EQUAL_PARTS } else { "" };
                 format!(
                     "it is owed {share:.3} of the time{by} and had {had:.3}; others go first in this round"
+                )
+            }
+            Self::OwedNothing { gpus, most } => {
+                let plural = if *most == 1 { "" } else { "s" };
+                format!(
+                    "it needs {gpus} GPUs, and the policy owes time to jobs of {most} GPU{plural} only; it runs while GPUs idle"
                 )
             }
             Self::NextRound { starts } => format!("a round is under way; the next begins at {starts}"),

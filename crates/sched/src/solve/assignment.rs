@@ -2,23 +2,14 @@
 //! Jonker and Volgenant 1987), where a column may have places for several rows: one search for each row, each at most a look at all
 //! entries. Libraries for it ask for whole numbers or bring matrices of their own.
 
-/// The column of each row, so that costs add up to the least. `cost(row, column)` is finite. Of equally good assignments the one
-/// is taken that the search meets first, always the same.
-///
-/// # Panics
-///
-/// If there are fewer columns than rows.
-pub fn assign(rows: usize, columns: usize, cost: impl Fn(usize, usize) -> f64) -> Vec<usize> {
-    assign_to(rows, &vec![1; columns], cost)
-}
-
-/// The same where each column has so many places. Alike columns are best told as one: it takes rows times all entries at the worst,
-/// however many places there are.
+/// The column of each row, so that costs add up to the least. `cost(row, column)` is finite. Each column has so many places; alike
+/// columns are best told as one with several, since it takes rows times all entries at the worst, however many places there are.
+/// Of equally good assignments the one is taken that the search meets first, always the same.
 ///
 /// # Panics
 ///
 /// If there are fewer places than rows.
-pub fn assign_to(rows: usize, places: &[usize], cost: impl Fn(usize, usize) -> f64) -> Vec<usize> {
+pub fn assign(rows: usize, places: &[usize], cost: impl Fn(usize, usize) -> f64) -> Vec<usize> {
     let all = places.iter().fold(0_usize, |all, places| all.saturating_add(*places));
     assert!(all >= rows, "each row needs a place of its own");
     let columns = places.len();
@@ -142,16 +133,16 @@ mod tests {
     #[test]
     fn nobody_takes_a_column_that_another_needs_more() {
         let costs = [[4.0, 1.0, 3.0], [2.0, 0.0, 5.0], [3.0, 2.0, 2.0]];
-        assert_eq!(assign(3, 3, |row, column| costs[row][column]), [1, 0, 2]);
-        assert_eq!(assign(0, 2, |_, _| 1.0), [0; 0]);
+        assert_eq!(assign(3, &[1; 3], |row, column| costs[row][column]), [1, 0, 2]);
+        assert_eq!(assign(0, &[1, 1], |_, _| 1.0), [0; 0]);
     }
 
     #[test]
     fn a_column_with_several_places_is_as_good_as_several_columns() {
         let costs = [[1.0, 5.0], [2.0, 9.0], [1.5, 2.0], [0.0, 0.5]];
-        let chosen = assign_to(4, &[2, 3], |row, column| costs[row][column]);
+        let chosen = assign(4, &[2, 3], |row, column| costs[row][column]);
         assert_eq!(chosen, [0, 0, 1, 1]);
-        assert_eq!(assign_to(2, &[0, 2], |_, column| [0.0, 7.0][column]), [1, 1], "no place, nobody there");
+        assert_eq!(assign(2, &[0, 2], |_, column| [0.0, 7.0][column]), [1, 1], "no place, nobody there");
     }
 
     proptest! {
@@ -164,7 +155,7 @@ mod tests {
                 (Just(places), rows)
             }),
         ) {
-            let chosen = assign_to(costs.len(), &places, |row, column| costs[row][column]);
+            let chosen = assign(costs.len(), &places, |row, column| costs[row][column]);
             for (column, places) in places.iter().enumerate() {
                 prop_assert!(chosen.iter().filter(|chosen| **chosen == column).count() <= *places);
             }
@@ -184,7 +175,7 @@ mod tests {
             }),
         ) {
             let columns = costs[0].len();
-            let chosen = assign(costs.len(), columns, |row, column| costs[row][column]);
+            let chosen = assign(costs.len(), &vec![1; columns], |row, column| costs[row][column]);
             let mut seen = vec![false; columns];
             for column in &chosen {
                 prop_assert!(!std::mem::replace(&mut seen[*column], true), "a column is given twice");

@@ -6,7 +6,7 @@ mod dense;
 mod interior;
 mod linear;
 
-pub use assignment::{assign, assign_to};
+pub use assignment::assign;
 pub use interior::Interior;
 pub use linear::{LinearProgram, Optimum, Row, Sense, Solver, TOLERANCE};
 

@@ -34,19 +34,14 @@ impl Answer {
     }
 }
 
-/// Where between the middle of all shares that suffice and those that just do the solver of the public code stops, nearly.
-/// It was chosen by the makespans of the public simulator, and is in no source.
-pub(super) const MIDWAY: f64 = 0.5;
-
-/// Shares with which jobs are done this much nearer to when the last one must be. Otherwise jobs that have time would now and
+/// Shares with which jobs are done when the last one must be. Otherwise jobs that have time would now and
 /// then go before those that have none; GPUs that are left over are given to them in any case.
-pub(super) fn trimmed(problem: &Problem, mut allocation: Allocation, sight: Sight, by: f64) -> Allocation {
+pub(super) fn trimmed(problem: &Problem, mut allocation: Allocation, sight: Sight) -> Allocation {
     for (m, job) in problem.jobs.iter().enumerate() {
         let needed = job.steps_left / allocation.objective;
         let rate = problem.believed_rate(&allocation.shares, m, sight);
         if rate > needed && needed.is_finite() {
-            let kept = 1.0 - by * (1.0 - needed / rate);
-            allocation.shares.row_mut(m).iter_mut().for_each(|share| *share *= kept);
+            allocation.shares.row_mut(m).iter_mut().for_each(|share| *share *= needed / rate);
         }
     }
     allocation

@@ -29,10 +29,10 @@
 //! free inside a round wait for the next one, as in the paper, unless `start_at_events` says otherwise. Should a program not
 //! be solved, jobs share equally, as coded for finish-time fairness, and their reasons say so. A share below a millionth is none. Jobs that may
 //! not be moved share GPUs with nobody. Where not all deadlines can be kept, as many as can be are, those first that take
-//! the least part of their time; as coded none is. A type of which nothing is known counts as those of which something is. A
-//! type whose price is not known costs as much as a V100, and no price can be given. `allox` owes gangs of several GPUs nothing, as
-//! coded: they run on GPUs that nobody else wants. With `compatibility` the shares of `makespan` are brought halfway to those that just
-//! suffice; the half stands in no public code, it was chosen so that makespans come out as there.
+//! the least part of their time; as coded none is. A type of which nothing is known counts as those of which something is. `allox` owes gangs of several GPUs nothing, as
+//! coded: they run on GPUs that nobody else wants, and are told so. With `compatibility` the shares of
+//! `makespan` are those at which the public solver ends (`solve::blocks::within`); those of other objectives lie in the middle of all best
+//! ones, which is near where it ends.
 
 pub mod allocation;
 mod answer;
@@ -50,20 +50,20 @@ mod shares;
 use std::collections::BTreeSet;
 
 use crate::decide::{
-    Abilities, Ahead, Cadence, Decision, Entry, Plan, Policy, Suits, Verdict, defaults, parameters as read,
+    Abilities, Ahead, Cadence, Decision, Entry, ParameterError, Plan, Policy, Suits, Verdict, defaults,
+    parameters as read,
 };
 use crate::model::{Cluster, JobId, Time};
 use crate::place::Rule;
+use crate::solve::Unsolved;
 use crate::view::{Causes, Snapshot};
 
-use allocation::Parting;
+use allocation::{Parting, Problem};
+use answer::Answer;
 use members::Members;
 use notes::Round;
-use parameters::{AlloxParameters, GandivaParameters, Objective, Parameters, Rounds};
+use parameters::{AlloxParameters, GandivaParameters, Given, Objective, Parameters, Prices, Rounds};
 use rounds::Now;
-
-/// What an hour of one GPU costs in dollars: spot prices of Google's cloud that the public code has.
-const PRICES: [(&str, f64); 3] = [("v100", 0.74), ("p100", 0.43), ("k80", 0.135)];
 
 /// What shares are worked out by.
 #[derive(Clone, Copy, Debug)]
@@ -85,16 +85,21 @@ struct Gavel {
     plan: Plan,
     members: Members,
     round: Round,
+    /// What was given of prices, and what that comes to for the types of the cluster.
+    given_prices: Prices,
     prices: Vec<f64>,
     /// Jobs about which nothing was said that holds in a round.
     unsaid: BTreeSet<JobId>,
+    /// How shares are worked out. Tests put something else in its place.
+    work_out: WorkOut,
 }
 
-/// Prices by type in dollars for an hour; a type without a known one costs as much as the dearest.
+/// Works out shares of a problem, whose jobs are those members in that order.
+type WorkOut = fn(&Gavel, &Snapshot, &Now<'_>, &[usize], &Problem) -> Result<Answer, Unsolved>;
+
+/// Prices in dollars for an hour of a GPU that hold where none are given, by type of the cluster.
 pub fn prices(cluster: &Cluster) -> Vec<f64> {
-    let dearest = PRICES.iter().map(|(_, price)| *price).fold(0.0, f64::max);
-    let known = |name: &str| PRICES.iter().find(|(known, _)| *known == name).map(|(_, price)| *price);
-    cluster.gpu_types.iter().map(|gpu_type| known(&gpu_type.name).unwrap_or(dearest)).collect()
+    Prices::default().of(cluster)
 }
 
 impl Gavel {
@@ -106,8 +111,10 @@ impl Gavel {
             plan: Plan::default(),
             members: Members::new(rounds.placement),
             round: Round::default(),
+            given_prices: Prices::default(),
             prices: Vec::new(),
             unsaid: BTreeSet::new(),
+            work_out: Self::work_out,
         }
     }
 
@@ -161,7 +168,7 @@ impl Gavel {
         self.members.follow(seen, &news.jobs, news.rebuilt, by_place);
         self.round = Round::of_note(&seen.note);
         if news.rebuilt {
-            self.prices = prices(&seen.cluster);
+            self.prices = self.given_prices.of(&seen.cluster);
             self.unsaid = news.jobs.iter().copied().collect();
         } else {
             self.unsaid.retain(|id| seen.job(*id).is_some());
@@ -224,10 +231,14 @@ pub(super) const GAVEL: Entry = Entry {
     suits: Suits::AnyJobs,
     parameters: &parameters::GAVEL,
     sizes: false,
-    defaults: defaults::<Parameters>,
+    defaults: defaults::<Given>,
     build: |given| {
-        let given: Parameters = read("gavel", &parameters::GAVEL, given)?;
-        Ok(Box::new(Gavel::new(Goal::Objective(given.effective()), given.rounds)))
+        let Given { parameters, prices } = read("gavel", &parameters::GAVEL, given)?;
+        if let Some(message) = parameters.refusal() {
+            return Err(ParameterError::BadValue { policy: "gavel", message });
+        }
+        let gavel = Gavel::new(Goal::Objective(parameters.effective()), parameters.rounds);
+        Ok(Box::new(Gavel { given_prices: prices, ..gavel }))
     },
 };
 

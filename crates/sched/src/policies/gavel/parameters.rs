@@ -1,8 +1,11 @@
 //! What may be chosen of Gavel's policies.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
-use crate::decide::{PLACEMENT, Parameter, ROUND_S, chosen, flagged, numbered};
+use crate::decide::{PLACEMENT, Parameter, ROUND_S, Values, chosen, flagged, numbered};
+use crate::model::Cluster;
 use crate::place::Rule;
 
 use super::allocation::Parting;
@@ -150,6 +153,36 @@ impl Default for Parameters {
     }
 }
 
+/// What an hour of one GPU costs in dollars, by type.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(super) struct Prices(BTreeMap<String, f64>);
+
+impl Default for Prices {
+    /// Spot prices of Google's cloud that the public code has.
+    fn default() -> Self {
+        let known = [("v100", 0.74), ("p100", 0.43), ("k80", 0.135)];
+        Self(known.into_iter().map(|(name, price)| (name.to_owned(), price)).collect())
+    }
+}
+
+impl Prices {
+    /// Prices by type; a type without one costs as much as the dearest of those that have one.
+    pub(super) fn of(&self, cluster: &Cluster) -> Vec<f64> {
+        let dearest = self.0.values().copied().fold(0.0, f64::max);
+        let price = |name: &str| self.0.get(name).copied().unwrap_or(dearest);
+        cluster.gpu_types.iter().map(|gpu_type| price(&gpu_type.name)).collect()
+    }
+}
+
+/// All that may be given for `gavel`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Given {
+    #[serde(flatten)]
+    pub(super) parameters: Parameters,
+    pub(super) prices: Prices,
+}
+
 /// The parameters of `allox`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct AlloxParameters {
@@ -173,6 +206,52 @@ pub(super) struct GandivaParameters {
 }
 
 impl Parameters {
+    /// What is asked for and would do nothing, so that something else would come of it than whoever asks believes: what to try.
+    pub(super) fn refusal(&self) -> Option<String> {
+        let objective = self.objective;
+        let name =
+            || toml::Value::try_from(objective).map_or_else(|_| String::new(), |name| name.to_string());
+        let packs = !matches!(
+            objective,
+            Objective::Throughput
+                | Objective::Proportional
+                | Objective::StrategyProof
+                | Objective::ShortestJobFirst
+                | Objective::Isolated
+        );
+        // What is always told by speeds, or never.
+        let is_by_speed =
+            matches!(objective, Objective::Throughput | Objective::Cost | Objective::ShortestJobFirst);
+        let is_equal = objective == Objective::Isolated;
+        if self.packed && !packs {
+            return Some(format!(
+                "packed = true does nothing with objective = {}, for which nobody has said how jobs share GPUs; leave \
+                 it out, or choose max_min_fairness, finish_time_fairness, makespan, cost, water_filling, hierarchical or \
+                 fifo",
+                name()
+            ));
+        }
+        if !self.aware && self.packed {
+            return Some(
+                "aware = false does nothing with packed = true, since what pairs are worth depends on speeds; leave one \
+                 of them out"
+                    .to_owned(),
+            );
+        }
+        if !self.aware && (is_by_speed || is_equal) {
+            let why = if is_equal { "which never looks at speeds" } else { "which is made of speeds" };
+            return Some(format!(
+                "aware = false does nothing with objective = {}, {why}; leave it out, or choose another objective",
+                name()
+            ));
+        }
+        (self.by_place && is_equal).then(|| {
+            "by_place = true does nothing with objective = \"isolated\", which never looks at speeds; leave it out, or \
+             choose another objective"
+                .to_owned()
+        })
+    }
+
     /// What holds, with all that `compatibility` stands for.
     pub(super) fn effective(self) -> Self {
         let coded = self.rounds.compatibility;
@@ -276,8 +355,10 @@ const OBJECTIVE: Parameter = chosen(
     ],
     "what shares of time are made to serve",
 );
-const AWARE: Parameter =
-    flagged("aware", "whether shares depend on how fast a job is on each type; if not, all types are alike");
+const AWARE: Parameter = flagged(
+    "aware",
+    "whether shares depend on how fast a job is on each type; if not, all types are alike. Not with packed, nor throughput, cost, shortest_job_first and isolated, where false is refused",
+);
 
 const MAKESPAN: Parameter = chosen(
     "makespan",
@@ -289,19 +370,29 @@ const COST: Parameter = chosen(
     &["ratio", "as_coded"],
     "what is maximised for the least cost: all iterations over all money, or as coded the sum of iterations over prices",
 );
-const DEADLINES: Parameter =
-    flagged("deadlines", "least cost keeps the deadlines of jobs, if all of them can be kept");
+const DEADLINES: Parameter = flagged(
+    "deadlines",
+    "least cost keeps the deadlines of jobs, as many as can be kept, or as coded all or none",
+);
+const PRICES: Parameter = Parameter {
+    name: "prices",
+    meaning: "what an hour of one GPU costs, by GPU type, for the least cost; a type that is not listed costs as much as the dearest that is",
+    unit: "$/h",
+    values: Values::Named { least: 1e-6, most: 1e6 },
+};
 
 const WITHIN: Parameter = chosen(
     "within",
     &["fairness", "fifo"],
     "how the jobs of a tenant share what it has in hierarchical fairness: by their weights, or one after the other",
 );
-const PACKED: Parameter =
-    flagged("packed", "whether two jobs may share the same GPUs where that was measured to be worth it");
+const PACKED: Parameter = flagged(
+    "packed",
+    "whether two jobs may share the same GPUs where that was measured to be worth it; refused with throughput, proportional, strategy_proof, shortest_job_first and isolated",
+);
 const BY_PLACE: Parameter = flagged(
     "by_place",
-    "whether gangs close together are told from gangs that are spread over nodes, each with its own speed and share",
+    "whether gangs close together are told from gangs that are spread over nodes, each with its own speed and share; refused with isolated",
 );
 const ALPHA: Parameter =
     numbered("alpha", "", (0.0, 1.0), "the share of the waiting jobs that is looked at, the oldest first");
@@ -312,9 +403,12 @@ const PARTING: Parameter = chosen(
 );
 
 /// What the parameters of `gavel` mean and may be.
-pub(super) const GAVEL: [Parameter; 18] = {
+pub(super) const GAVEL: [Parameter; 19] = {
     let [a, b, c, d, e, f, g, h, i, j] = ROUNDS;
-    [OBJECTIVE, AWARE, MAKESPAN, COST, DEADLINES, WITHIN, PACKED, BY_PLACE, a, b, c, d, e, f, g, h, i, j]
+    [
+        OBJECTIVE, AWARE, MAKESPAN, COST, DEADLINES, PRICES, WITHIN, PACKED, BY_PLACE, a, b, c, d, e, f, g,
+        h, i, j,
+    ]
 };
 /// What the parameters of `allox` mean and may be.
 pub(super) const ALLOX: [Parameter; 11] = {

@@ -1,7 +1,7 @@
 //! Choices become targets: whoever can stay stays, and the others are placed, large gangs first.
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::model::{Allocation, GPU, GpuSet, Job, Placement};
@@ -189,13 +189,20 @@ impl Gavel {
         placed
     }
 
-    /// Who has the other half of the devices of a member.
-    pub(super) fn beside(&self, i: usize) -> Option<usize> {
-        let own = self.plan.target(self.members.all[i].id)?;
-        let mut halved = (0..self.members.all.len()).filter(|j| *j != i && self.members.all[*j].is_halved);
-        halved.find(|j| {
-            let target = self.plan.target(self.members.all[*j].id);
-            target.is_some_and(|target| target.is_on_same_devices(own))
-        })
+    /// Who has the other half of the devices of each member.
+    pub(super) fn partners(&self) -> Vec<Option<usize>> {
+        let mut partners = vec![None; self.members.all.len()];
+        // The first of two, by their first devices: whoever shares those shares all.
+        let mut halved = BTreeMap::new();
+        for (i, member) in self.members.all.iter().enumerate().filter(|(_, member)| member.is_halved) {
+            let Some(first) = self.plan.target(member.id).and_then(|target| target.placements().first())
+            else {
+                continue;
+            };
+            if let Some(other) = halved.insert((first.node, first.gpus.devices), i) {
+                (partners[i], partners[other]) = (Some(other), Some(i));
+            }
+        }
+        partners
     }
 }

@@ -1,9 +1,10 @@
 //! Rounds: who runs until the next one, so that over time jobs get the shares that they are owed.
 
 use std::cmp::{Ordering, Reverse};
+use std::collections::BTreeSet;
 
 use crate::decide::{Reason, Verdict};
-use crate::model::{GPU, GpuTypeId, GpuTypeSet, Job, JobId, PriorityClass, Span, Time};
+use crate::model::{GPU, GpuTypeId, GpuTypeSet, Job, JobId, Placement, PriorityClass, Span, Time};
 use crate::view::{JobView, Snapshot};
 
 use super::Gavel;
@@ -135,8 +136,13 @@ impl Gavel {
             self.plan.free().whole_gpus(only) * GPU
         };
         let mut pools: Vec<u64> = types.map(of).collect();
+        // What two share is there once, and whole when they leave it.
+        let mut shared = BTreeSet::new();
         for member in self.members.all.iter().filter(|member| member.is_gang()) {
-            if let Some(column) = member.on {
+            let Some(column) = member.on else { continue };
+            let mut is_first = |p: &Placement| shared.insert((p.node, p.gpus.devices));
+            let target = self.plan.target(member.id).filter(|_| member.is_halved);
+            if target.is_none_or(|target| target.placements().iter().all(&mut is_first)) {
                 pools[self.members.columns[column].pool] += member.gpu_milli;
             }
         }
@@ -395,8 +401,9 @@ impl Gavel {
 
     /// Stops members that have done their iterations of this round and have some left.
     fn end_slices(&mut self, now: &Now<'_>) {
-        for i in 0..self.members.all.len() {
-            let Some(end) = self.own_slice_end(i, now) else { continue };
+        let partners = self.partners();
+        for (i, partner) in partners.into_iter().enumerate() {
+            let Some(end) = self.own_slice_end(i, partner, now) else { continue };
             let left = iterations_left(now.views[i], now.at);
             if end <= now.at && left.is_none_or(|left| left > ENOUGH) {
                 let id = self.members.all[i].id;
@@ -409,10 +416,9 @@ impl Gavel {
     }
 
     /// When a running member has done its iterations of this round, if it has many left.
-    fn own_slice_end(&self, i: usize, now: &Now<'_>) -> Option<Time> {
+    fn own_slice_end(&self, i: usize, beside: Option<usize>, now: &Now<'_>) -> Option<Time> {
         let member = &self.members.all[i];
         let column = member.on.filter(|_| member.is_gang())?;
-        let beside = if member.is_halved { self.beside(i) } else { None };
         let per_s = self.per_s(now, i, Pick { column, account: None, beside });
         let began = self.round.began?;
         Some(began + Span::from_secs_f64(self.slice_iterations(per_s) / per_s))
@@ -422,7 +428,8 @@ impl Gavel {
         if !self.rounds.whole_iterations {
             return;
         }
-        let ends = (0..self.members.all.len()).filter_map(|i| self.own_slice_end(i, now));
+        let partners = self.partners().into_iter().enumerate();
+        let ends = partners.filter_map(|(i, partner)| self.own_slice_end(i, partner, now));
         if let Some(next) = ends.filter(|end| *end > now.at).min() {
             self.plan.wake_at(next);
         }

@@ -2,10 +2,10 @@
 
 use crate::decide::{Reason, Verdict};
 
-use super::Gavel;
+use super::allocation::ALLOX_GPUS;
 use super::members::Part;
-use super::notes::Account;
 use super::rounds::{Now, Picks};
+use super::{Gavel, Goal};
 
 impl Gavel {
     /// Says of everybody what changed.
@@ -37,6 +37,9 @@ impl Gavel {
     pub(super) fn why(&mut self, i: usize, now: &Now<'_>, runs: bool) -> Reason {
         let member = &self.members.all[i];
         let job = &now.views[i].job;
+        if let Some(reason) = self.owed_nothing(i) {
+            return if runs { Reason::Chosen } else { reason };
+        }
         match member.part {
             Part::Never(reason) => return reason,
             Part::Bound => return Reason::Kept,
@@ -52,12 +55,7 @@ impl Gavel {
             return if runs { Reason::Chosen } else { Reason::NextRound { starts: self.next_shares(now) } };
         }
         let passed = now.at.since(self.round.reset).as_secs_f64();
-        let account = |account: &Account| account.shares.iter().sum::<f64>();
-        let share = member.memory.accounts.iter().map(account).sum::<f64>();
-        let columns = self.members.columns.len();
-        let accounts = member.memory.accounts.len();
-        let had = (0..accounts).flat_map(|account| (0..columns).map(move |column| (account, column)));
-        let had_s: f64 = had.map(|(a, c)| member.memory.had_s(a, c, now.executed[i])).sum();
+        let (share, had_s) = self.owed_and_had(i, now);
         let had = if passed > 0.0 { had_s / passed } else { 0.0 };
         let unsolved = self.round.unsolved;
         if runs {
@@ -65,6 +63,35 @@ impl Gavel {
         } else {
             Reason::TimeHad { share, had, unsolved }
         }
+    }
+
+    /// Why nothing is ever owed to a member, if so.
+    fn owed_nothing(&self, i: usize) -> Option<Reason> {
+        let member = &self.members.all[i];
+        let gpus = member.gang();
+        let is_left_out = matches!(self.goal, Goal::Allox { .. }) && member.is_gang() && gpus > ALLOX_GPUS;
+        is_left_out.then_some(Reason::OwedNothing { gpus, most: ALLOX_GPUS })
+    }
+
+    /// The share of time that a member is owed, alone and beside others, and the seconds that it had since that was worked out.
+    fn owed_and_had(&self, i: usize, now: &Now<'_>) -> (f64, f64) {
+        let columns = self.members.columns.len();
+        let of = |holder: usize, account: usize| {
+            let memory = &self.members.all[holder].memory;
+            let had = (0..columns).map(|column| memory.had_s(account, column, now.executed[holder]));
+            (memory.accounts[account].shares.iter().sum::<f64>(), had.sum::<f64>())
+        };
+        let own = (0..self.members.all[i].memory.accounts.len()).map(|account| (i, account));
+        // Pairs are booked by the job that came first.
+        let id = self.members.all[i].id;
+        let all = self.members.all.iter().enumerate().filter(|_| self.packs());
+        let beside = all.flat_map(|(holder, member)| {
+            let accounts = member.memory.accounts.iter().enumerate();
+            accounts.filter(|(_, own)| own.partner == Some(id)).map(move |(account, _)| (holder, account))
+        });
+        own.chain(beside)
+            .map(|(holder, account)| of(holder, account))
+            .fold((0.0, 0.0), |sum, each| (sum.0 + each.0, sum.1 + each.1))
     }
 
     /// What is to be said of a member inside a round.
@@ -76,7 +103,10 @@ impl Gavel {
             Some(_) => Verdict::Run(self.why(i, now, true)),
             None if had => Verdict::Yield(Reason::NextRound { starts: self.round.ends }),
             None => match self.members.all[i].part {
-                Part::Gang | Part::Bound => Verdict::Wait(Reason::NextRound { starts: self.round.ends }),
+                Part::Gang | Part::Bound => {
+                    let next = || Reason::NextRound { starts: self.round.ends };
+                    Verdict::Wait(self.owed_nothing(i).unwrap_or_else(next))
+                }
                 Part::Apart | Part::Never(_) => Verdict::Wait(self.why(i, now, false)),
             },
         }

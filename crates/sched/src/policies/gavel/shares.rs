@@ -11,7 +11,7 @@ use super::allocation::{
     max_sum, min_cost, min_cost_packed, min_makespan, min_makespan_packed, proportional, shortest_first,
     strategy_proof,
 };
-use super::answer::{Answer, MIDWAY, trimmed};
+use super::answer::{Answer, trimmed};
 use super::members::{Part, gpus_of};
 use super::notes::{Account, Row};
 use super::pairs::drawing;
@@ -70,7 +70,7 @@ impl Gavel {
         });
         let problem = self.problem(now, &order, &gpus);
         let is_empty = problem.jobs.is_empty();
-        let answer = (!is_empty).then(|| self.work_out(seen, now, &order, &problem));
+        let answer = (!is_empty).then(|| (self.work_out)(self, seen, now, &order, &problem));
         self.round.unsolved = matches!(answer, Some(Err(_)));
         // As coded, whoever cannot solve it shares equally; what is said of jobs says so.
         let answer = answer.map(|answer| answer.unwrap_or_else(|_| Answer::Alone(isolated(&problem))));
@@ -209,7 +209,7 @@ impl Gavel {
     }
 
     /// The shares of the jobs of the problem.
-    fn work_out(
+    pub(super) fn work_out(
         &self,
         seen: &Snapshot,
         now: &Now<'_>,
@@ -245,13 +245,10 @@ impl Gavel {
             Objective::ShortestJobFirst => return Ok(shortest_first(problem)),
             Objective::MaxMinFairness => max_min(problem, sight),
             Objective::FinishTimeFairness => finish_time_fairness(problem, sight),
-            Objective::Makespan => {
-                let (solved, by) = match given.makespan {
-                    Search::Exact => (min_makespan(problem, sight), 1.0),
-                    Search::AsCoded => (bisected_makespan(problem, sight), MIDWAY),
-                };
-                solved.map(|allocation| trimmed(problem, allocation, sight, by))
-            }
+            Objective::Makespan => match given.makespan {
+                Search::Exact => min_makespan(problem, sight).map(|best| trimmed(problem, best, sight)),
+                Search::AsCoded => bisected_makespan(problem, sight),
+            },
             Objective::Throughput => max_sum(problem),
             Objective::Cost => self.keeping_deadlines(now, order, problem, |problem| {
                 min_cost(problem, form(given)).map(|best| (best.allocation, best.meets_deadlines))

@@ -23,7 +23,7 @@ pub(super) fn assign(
         false => 0.0,
     };
     let places: Vec<usize> = places.iter().copied().chain([rows]).collect();
-    let chosen = solve::assign_to(rows, &places, cost);
+    let chosen = solve::assign(rows, &places, cost);
     chosen.into_iter().map(|column| (column < columns).then_some(column)).collect()
 }
 

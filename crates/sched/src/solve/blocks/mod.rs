@@ -6,14 +6,18 @@
 //! what can be shared out evenly is. Blocks with logarithms need no other method: the product of such a level and its dual is
 //! steered to the weight of the logarithm instead of to nought.
 //!
+//! `embedded` is another method, for whoever wants not the best point but the very one that a public solver ends at.
+//!
 //! Only additions, multiplications, divisions and square roots are made, in a fixed order, so an answer is the same on
 //! every machine, bit by bit.
 
+mod embedded;
 mod method;
 mod newton;
 mod point;
 mod program;
 mod scaled;
 
+pub use embedded::within;
 pub use method::{Answer, answer_from, solve};
 pub use program::{BlockProgram, Level, Link};

@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn jobs_pairs_and_spread_gangs_are_read() {
-        let text = r#"{"a": {"('x (batch size 2)', 2)": {"null": 4.0, "('y', 2)": [3.0, 1.5]},
+        let text = r#"{"a": {"('x (batch size 2)', 2)": {"null": 4.0, "('y', 2)": [3.0, 1.5], "('y', 4)": [9.0, 9.0]},
             "('y', 2)": {"null": 2.0, "('x (batch size 2)', 2)": [1.5, 3.0]}, "z": {"null": 0.0}},
             "a_unconsolidated": {"('y', 2)": {"null": 1.0, "('y', 2)": [0.5, 0.5]}}}"#;
         let table = parse_throughputs("t.json", text).unwrap();
@@ -87,6 +87,7 @@ mod tests {
         );
         assert_eq!((table.pair_per_s(x, y, "a", 2), table.pair_per_s(y, x, "a", 2)), (Some(3.0), Some(1.5)));
         assert_eq!(table.pair_per_s(y, y, "a", 2), None, "pairs of spread gangs are not read");
+        assert_eq!(table.pair_per_s(x, y, "a", 4), None, "nor are gangs of two sizes a pair");
         assert_eq!(table.per_s(z, "a", 1, Locality::Node), None, "it does not fit");
         assert_eq!(table.rates(z, &["a".into()], None, |_| None).alone().len(), 1, "and that is known");
     }

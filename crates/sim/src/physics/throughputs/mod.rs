@@ -203,6 +203,9 @@ mod tests {
         assert_eq!(of(&simulated, "Recommendation (batch size 512)", "v100", 1).unwrap().round(), 23.0);
         assert_eq!(of(&physical, "Recommendation (batch size 512)", "v100", 1), Some(253.6));
         assert_eq!(of(&physical, "ResNet-50 (batch size 128)", "k80", 1), None, "it does not fit there");
+        // One GPU is as fast wherever it is.
+        let alone = physical.row("Recommendation (batch size 512)").unwrap();
+        assert_eq!(physical.per_s(alone, "v100", 1, Locality::Rack), Some(253.6));
         for gpus in [2, 4, 8] {
             let both = [&simulated, &physical].map(|table| of(table, "LM (batch size 5)", "p100", gpus));
             assert_eq!(both[0], both[1]);

@@ -5,12 +5,15 @@
 //! there. The assignment of jobs to places costs least; only jobs that come first on their GPUs are placed, the others are
 //! asked again the next time, and running jobs stay.
 //!
-//! Where we differ: the public code has a column for each place of each GPU; here places are as many as can be used at
-//! best, since GPUs of one type are alike. The least cost is the same. The age of a job costs the same in all places, so it is
+//! Where we differ: the public code has a column for each place of each GPU; here GPUs of one type share their columns, which have as many
+//! places as there are of them, and no more columns than can be used at best. The least cost is the same. The age of a job costs the same in all places, so it is
 //! left out. Which of several equal GPUs a job gets does not matter; of the jobs with as many after them, older ones go first.
 
 use super::problem::{Problem, Shares};
 use crate::solve::assign;
+
+/// Jobs of more GPUs are left out: the assignment is of jobs to single GPUs.
+pub const ALLOX_GPUS: u32 = 1;
 
 /// Whole shares for jobs that are to run now: those that run already on the columns given, and those that come first. `alpha` is
 /// the share of waiting jobs that are looked at, oldest first, but at least as many as there are free GPUs. Jobs of several
@@ -30,7 +33,7 @@ pub fn allox(problem: &Problem, running: &[Option<usize>], alpha: f64) -> Shares
         }
     }
     let mut waiting: Vec<usize> = (0..problem.jobs.len())
-        .filter(|job| !stays[*job] && problem.jobs[*job].gang == 1)
+        .filter(|job| !stays[*job] && problem.jobs[*job].gang == ALLOX_GPUS)
         .filter(|job| (0..problem.columns.len()).any(|column| can_use(problem, &free, *job, column)))
         .collect();
     waiting.sort_by(|a, b| problem.jobs[*b].since_arrival_s.total_cmp(&problem.jobs[*a].since_arrival_s));
@@ -48,7 +51,7 @@ fn can_use(problem: &Problem, free: &[u32], job: usize, column: usize) -> bool {
     problem.may_run(job, column) && free[problem.columns[column].pool] > 0
 }
 
-/// A place on any GPU of a column's type: how many jobs it delays, itself among them.
+/// A place on each GPU of a column's type: how many jobs it delays, itself among them.
 struct Place {
     column: usize,
     from_end: usize,
@@ -58,11 +61,12 @@ fn first_on_their_gpus(problem: &Problem, free: &[u32], waiting: &[usize]) -> Ve
     let columns: Vec<usize> = (0..problem.columns.len())
         .filter(|column| free[problem.columns[*column].pool] > 0 && !problem.columns[*column].is_spread)
         .collect();
-    let mut places = Vec::new();
+    let (mut places, mut gpus_of) = (Vec::new(), Vec::new());
     for column in &columns {
         let gpus = free[problem.columns[*column].pool] as usize;
         for from_end in 1..=waiting.len().div_ceil(gpus) {
-            places.extend((0..gpus).map(|_| Place { column: *column, from_end }));
+            places.push(Place { column: *column, from_end });
+            gpus_of.push(gpus);
         }
     }
     let time_s = |job: usize, column: usize| problem.jobs[job].steps_left / problem.jobs[job].rates[column];
@@ -71,7 +75,7 @@ fn first_on_their_gpus(problem: &Problem, free: &[u32], waiting: &[usize]) -> Ve
         waiting.iter().flat_map(|job| able(*job).map(|column| time_s(*job, column))).fold(0.0, f64::max);
     // More than all jobs together can cost anywhere.
     let never = (1.0 + longest) * ((waiting.len() + 1) * (waiting.len() + 1)) as f64;
-    let chosen = assign(waiting.len(), places.len(), |row, place| {
+    let chosen = assign(waiting.len(), &gpus_of, |row, place| {
         let Place { column, from_end } = places[place];
         if problem.may_run(waiting[row], column) {
             from_end as f64 * time_s(waiting[row], column)

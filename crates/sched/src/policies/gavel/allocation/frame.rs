@@ -174,6 +174,17 @@ pub(super) fn solve<'a>(
     Err(Unsolved::Failed { iterations: MOST_PROGRAMS, gap: f64::INFINITY })
 }
 
+/// Shares of jobs alone with levels and GPUs kept and nothing to maximise, where the solver of the public code finds them.
+pub(super) fn within<'a>(
+    problem: &'a Problem,
+    sight: Sight,
+    level: impl Fn(usize, &Demand) -> Level,
+) -> Result<Solved<'a>, Unsolved> {
+    let frame = Frame::new(problem, Space::Alone(sight), None, 0.0, &|_| 0.0, &level);
+    let x = blocks::within(&frame.program)?;
+    Ok(Solved { frame, answer: Answer { x, ..Answer::default() } })
+}
+
 impl<'a> Frame<'a> {
     fn new(
         problem: &'a Problem,

@@ -43,15 +43,15 @@ fn makespan_s(problem: &Problem, solved: &Solved<'_>) -> f64 {
     left.map(|job| problem.jobs[*job].steps_left / rates[*job]).fold(0.0, f64::max)
 }
 
-/// Shares as the public code finds them: those in the middle of all that do with the last makespan that its search tries
-/// successfully. The objective is the makespan of the shares.
+/// Shares as the public code finds them: those at which its solver ends that is asked for any that do with the last makespan which
+/// its search tries successfully. The objective is the makespan of the shares.
 pub fn bisected_makespan(problem: &Problem, sight: Sight) -> Result<Allocation, Unsolved> {
     let tried_s = last_tried_s(min_makespan(problem, sight)?.objective);
     let level = |_: usize, demand: &Demand| match demand.steps_left {
         steps if steps > 0.0 => Level::Floor(steps / tried_s),
         _ => Level::Free,
     };
-    let solved = frame::solve(problem, Space::Alone(sight), 0.0, |_| 0.0, level)?;
+    let solved = frame::within(problem, sight, level)?;
     Ok(solved.allocation(makespan_s(problem, &solved)))
 }
 

@@ -17,7 +17,7 @@ mod problem;
 mod proportional;
 mod sums;
 
-pub use allox::allox;
+pub use allox::{ALLOX_GPUS, allox};
 pub use cost::{Cheapest, CostForm, min_cost, min_cost_packed};
 pub use finish_time::{finish_time_fairness, finish_time_fairness_packed};
 pub use gandiva::{Parting, Partners, gandiva};

@@ -5,6 +5,8 @@
 //! Where we differ: weights divide what jobs have in the public code, which moves no optimum of a product; there they have no
 //! effect, and here neither.
 
+use std::collections::BTreeMap;
+
 use super::frame::{self, Space};
 use super::max_min::unit;
 use super::problem::{Allocation, Demand, Problem, Sight};
@@ -26,11 +28,19 @@ fn geometric_mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
 }
 
 /// The same with each job's shares made smaller by what it takes from others: by the product, over the others, of their
-/// rates beside it and without it.
+/// rates beside it and without it. That is one more program for each kind of job.
 pub fn strategy_proof(problem: &Problem, sight: Sight) -> Result<Allocation, Unsolved> {
     let mut allocation = proportional(problem, sight)?;
     let with = allocation.shares.clone();
+    // Jobs that are alike take as much from the others.
+    let mut known: BTreeMap<(u32, Vec<u64>), f64> = BTreeMap::new();
     for job in 0..problem.jobs.len() {
+        let kind =
+            (problem.jobs[job].gang, problem.jobs[job].rates.iter().map(|rate| rate.to_bits()).collect());
+        if let Some(kept) = known.get(&kind) {
+            allocation.shares.row_mut(job).iter_mut().for_each(|share| *share *= kept);
+            continue;
+        }
         let mut others = problem.clone();
         others.jobs.remove(job);
         let without = proportional(&others, sight)?.shares;
@@ -41,7 +51,9 @@ pub fn strategy_proof(problem: &Problem, sight: Sight) -> Result<Allocation, Uns
                 kept *= problem.believed_rate(&with, other, sight) / alone;
             }
         }
-        allocation.shares.row_mut(job).iter_mut().for_each(|share| *share *= kept.min(1.0));
+        let kept = kept.min(1.0);
+        allocation.shares.row_mut(job).iter_mut().for_each(|share| *share *= kept);
+        known.insert(kind, kept);
     }
     let runs = (0..problem.jobs.len()).filter(|job| problem.fastest(*job, sight) > 0.0);
     let fares =

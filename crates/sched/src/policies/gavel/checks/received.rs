@@ -107,6 +107,45 @@ pub fn received() -> Checked {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::decide::Reason;
+    use crate::solve::Unsolved;
+    use crate::view::Note;
+
+    #[test]
+    fn whoever_cannot_work_out_shares_says_so_and_shares_equally() {
+        let mut cluster = Cluster::default();
+        ["v100", "p100"].into_iter().for_each(|gpu_type| cluster.add(1, 1, gpu_type));
+        let new = |id: u32| (JobId(id), Arc::new(JobView { note: Note::default(), ..view(id) }));
+        let seen = Snapshot {
+            at: Time::from_secs(1),
+            cause: Causes::ALARM,
+            seed: Seed(0),
+            number: 0,
+            cluster: Arc::new(cluster),
+            tenants: Arc::new(Tenants::default()),
+            note: Note::default(),
+            jobs: (0..3).map(new).collect(),
+            changed: Arc::new(Changed::default()),
+        };
+        let mut policy = Gavel::new(Goal::Objective(Parameters::default()), Rounds::default());
+        let said = |policy: &mut Gavel, id: u32| match policy.explain(&seen, JobId(id)).reason() {
+            Reason::OwedTime { share, unsolved, .. } | Reason::TimeHad { share, unsolved, .. } => {
+                (*share, *unsolved)
+            }
+            other => panic!("{other:?}"),
+        };
+        policy.work_out = |_, _, _, _, _| Err(Unsolved::Failed { iterations: 1, gap: 1.0 });
+        // Each has a third of two GPUs, and two of them run.
+        assert_eq!([0, 1, 2].map(|id| said(&mut policy, id)), [(2.0 / 3.0, true); 3]);
+        let decision = policy.decide(&seen);
+        assert_eq!(decision.targets.iter().filter(|(_, target)| target.is_some()).count(), 2);
+        assert!(
+            Round::of_note(&decision.note.expect("a round began")).unsolved,
+            "what is said later says so, too"
+        );
+        policy.work_out = Gavel::work_out;
+        assert!(!said(&mut policy, 0).1, "once it is solved nobody says so any more");
+    }
 
     #[test]
     fn over_fifty_rounds_jobs_get_the_shares_that_they_are_owed() {
