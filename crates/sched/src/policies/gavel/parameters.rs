@@ -363,7 +363,7 @@ const AWARE: Parameter = flagged(
 const MAKESPAN: Parameter = chosen(
     "makespan",
     &["exact", "as_coded"],
-    "how the least makespan is found: by one linear program with no job owed more than it needs, or as coded by halving until it is within 5 %",
+    "how the least makespan is found: by one linear program with no job owed more than it needs, or as coded by halving until it is within 5 %; with packed always the former, where all that suffices may be owed",
 );
 const COST: Parameter = chosen(
     "cost",
@@ -420,3 +420,18 @@ pub(super) const GANDIVA: [Parameter; 11] = {
     let [a, b, c, d, e, f, g, h, i, j] = ROUNDS;
     [PARTING, a, b, c, d, e, f, g, h, i, j]
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_type_without_a_price_costs_as_much_as_the_dearest() {
+        let mut cluster = Cluster::default();
+        ["k80", "a100", "v100"].into_iter().for_each(|gpu_type| cluster.add(1, 1, gpu_type));
+        assert_eq!(Prices::default().of(&cluster), [0.135, 0.74, 0.74]);
+        let given =
+            Prices([("a100", 3.0), ("k80", 0.5)].map(|(name, price)| (name.to_owned(), price)).into());
+        assert_eq!(given.of(&cluster), [0.5, 3.0, 3.0], "nothing else is known any more");
+    }
+}

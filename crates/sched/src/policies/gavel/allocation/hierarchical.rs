@@ -7,6 +7,9 @@
 //! Where we differ: the public code finds the jobs that are stuck by a program in whole numbers, which counts those that can
 //! still rise by a ten-thousandth. We need none: the answer lies in the middle of all best ones, and there the levels of
 //! exactly those jobs are above their bounds that can be at all. Where that is too close to call, the job alone is tried.
+//!
+//! Each pass leaves at least one job stuck, and where an entity takes its jobs in turn often just one: then there are as many programs as
+//! jobs, which takes seconds for some hundred of them. With fairness everywhere 2,048 jobs take about two seconds.
 
 use super::frame::{self, Cell, Solved, Space};
 use super::packing::{PackedAllocation, Sharing};

@@ -28,7 +28,8 @@ fn geometric_mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
 }
 
 /// The same with each job's shares made smaller by what it takes from others: by the product, over the others, of their
-/// rates beside it and without it. That is one more program for each kind of job.
+/// rates beside it and without it. That is one more program for each kind of job: with 26 kinds in four sizes and 2,048 jobs, some
+/// seconds in all.
 pub fn strategy_proof(problem: &Problem, sight: Sight) -> Result<Allocation, Unsolved> {
     let mut allocation = proportional(problem, sight)?;
     let with = allocation.shares.clone();
