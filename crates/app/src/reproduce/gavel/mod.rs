@@ -201,20 +201,18 @@ fn draw(seen: &[(&Golden, usize, Seen)], found: &mut Findings) -> Result<(), Fai
     }
     let case = Case::of("gavel-a", Seed(0));
     let aware = coded("LAS, aware", "");
-    let ran = perform(&case, &aware, Follow { details: true, ..Follow::default() })?;
-    if let Some(details) = &ran.extra.details {
-        let mut drawn = who_ran_where(
-            details,
-            &case.machines(),
-            &case.jobs()?,
-            30,
-            ran.makespan_h * super::typed::HOUR_S,
-        );
-        "gavel-a under LAS, aware of types: who ran where".clone_into(&mut drawn.title);
-        "A row is a job, a colour the type of its GPU. Jobs are moved to where they gain most."
-            .clone_into(&mut drawn.reading);
-        drawn.alternative = format!("30 jobs over {:.0} hours.", ran.makespan_h);
-        found.bands.push(drawn);
-    }
+    let ran = perform(&case, &aware, Follow { places: true, ..Follow::default() })?;
+    let mut drawn = who_ran_where(
+        &ran.extra.places,
+        &case.machines(),
+        &case.jobs()?,
+        30,
+        ran.makespan_h * super::typed::HOUR_S,
+    );
+    "gavel-a under LAS, aware of types: who ran where".clone_into(&mut drawn.title);
+    "A row is a job, a colour the type of its GPU. Jobs are moved to where they gain most."
+        .clone_into(&mut drawn.reading);
+    drawn.alternative = format!("30 jobs over {:.0} hours.", ran.makespan_h);
+    found.bands.push(drawn);
     Ok(())
 }

@@ -382,15 +382,13 @@ fn draw(
     });
     for who in [Who::Jct, Who::GavelLas] {
         let policy = &all[who as usize];
-        let ran = perform(case, policy, Follow { details: true, ..Follow::default() })?;
-        if let Some(details) = &ran.extra.details {
-            let mut drawn =
-                who_ran_where(details, &case.machines(), &case.jobs()?, 60, ran.makespan_h * HOUR_S);
-            drawn.title = format!("{}: who ran where, the first 60 jobs", policy.label);
-            "A row is a job, a colour the type of its GPUs.".clone_into(&mut drawn.reading);
-            drawn.alternative = format!("60 of 240 jobs over {:.0} hours.", ran.makespan_h);
-            found.bands.push(drawn);
-        }
+        let ran = perform(case, policy, Follow { places: true, ..Follow::default() })?;
+        let mut drawn =
+            who_ran_where(&ran.extra.places, &case.machines(), &case.jobs()?, 60, ran.makespan_h * HOUR_S);
+        drawn.title = format!("{}: who ran where, the first 60 jobs", policy.label);
+        "A row is a job, a colour the type of its GPUs.".clone_into(&mut drawn.reading);
+        drawn.alternative = format!("60 of 240 jobs over {:.0} hours.", ran.makespan_h);
+        found.bands.push(drawn);
     }
     Ok(())
 }

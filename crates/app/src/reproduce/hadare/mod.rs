@@ -352,17 +352,16 @@ fn draw(all: &[Both<'_>], found: &mut Findings) -> Result<(), Failure> {
     });
     let mut trained = Vec::new();
     for policy in [single(), forked()] {
-        let follow = Follow { details: true, ..Follow::default() };
+        let follow = Follow { places: true, ..Follow::default() };
         let ran = perform(&Case::of("m-5", Seed(0)), &policy, follow)?;
         trained.push(over_time(policy.label, &ran.extra.trained, 1.0));
-        if let Some(details) = &ran.extra.details {
-            let mut drawn = who_ran_where(details, &both.cluster, &both.workload, 5, ran.makespan_h * HOUR_S);
-            drawn.title = format!("M-5, {}: who ran where", policy.label);
-            "A row is a job, a colour the type of a GPU; copies lie over each other."
-                .clone_into(&mut drawn.reading);
-            drawn.alternative = format!("5 jobs over {:.1} hours.", ran.makespan_h);
-            found.bands.push(drawn);
-        }
+        let mut drawn =
+            who_ran_where(&ran.extra.places, &both.cluster, &both.workload, 5, ran.makespan_h * HOUR_S);
+        drawn.title = format!("M-5, {}: who ran where", policy.label);
+        "A row is a job, a colour the type of a GPU; copies lie over each other."
+            .clone_into(&mut drawn.reading);
+        drawn.alternative = format!("5 jobs over {:.1} hours.", ran.makespan_h);
+        found.bands.push(drawn);
     }
     found.plots.push(Plot {
         title: "M-5: CRU over time".to_owned(),

@@ -1,7 +1,6 @@
 //! What is drawn of runs: curves over time, distributions, and what ran where.
 
-use trainyard_sched::metrics::Details;
-use trainyard_sched::model::{Cluster, Span};
+use trainyard_sched::model::{Cluster, GpuTypeId, JobId, Time};
 use trainyard_sched::policies::hadar::Price;
 use trainyard_sim::workload::Workload;
 
@@ -35,7 +34,7 @@ pub(in crate::reproduce) fn shares_below(name: &str, values: &[f64]) -> PlotCurv
 
 /// Which job was on GPUs of which type, and when; the first jobs only.
 pub(in crate::reproduce) fn who_ran_where(
-    details: &Details,
+    places: &[(JobId, GpuTypeId, Time, Time)],
     cluster: &Cluster,
     workload: &Workload,
     most_jobs: usize,
@@ -44,14 +43,11 @@ pub(in crate::reproduce) fn who_ran_where(
     let jobs = workload.jobs.len().min(most_jobs);
     let mut rows: Vec<(String, Vec<Band>)> =
         workload.jobs[..jobs].iter().map(|(job, _)| (job.name.to_string(), Vec::new())).collect();
-    let nodes: Vec<_> = details.timeline.nodes().collect();
-    for block in details.timeline.blocks(Span::ZERO) {
-        let gpu_type = cluster.node(nodes[block.row]).gpu_type;
-        let (Some(row), Some(gpu_type)) = (rows.get_mut(block.bar.job.index()), gpu_type) else { continue };
-        let (from_s, to_s) = (block.bar.from.as_secs_f64(), block.bar.to.as_secs_f64());
-        row.1.push(Band { from_s, to_s, series: gpu_type.index(), strength: 1.0 });
+    for (job, gpu_type, from, to) in places {
+        let Some((_, bands)) = rows.get_mut(job.index()) else { continue };
+        let (from_s, to_s) = (from.as_secs_f64(), to.as_secs_f64());
+        bands.push(Band { from_s, to_s, series: gpu_type.index(), strength: 1.0 });
     }
-    // Short stretches of one job on one type are drawn together; those of others on the same node are not among them.
     rows.iter_mut().for_each(|(_, bands)| *bands = joined(std::mem::take(bands), ended_s / GRAINS));
     let series = cluster.gpu_types.iter().map(|gpu_type| gpu_type.name.to_string()).collect();
     Bands {

@@ -1,9 +1,11 @@
 //! A preset under a policy, and what is measured of it.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use rayon::prelude::*;
 use trainyard_sched::control::{Batch, Core, Log, Step};
-use trainyard_sched::metrics::{CopyBooks, Details, Spending, Usage};
-use trainyard_sched::model::{Cluster, MoveCost, Seed, Span, Time};
+use trainyard_sched::metrics::{CopyBooks, Spending, Usage};
+use trainyard_sched::model::{Cluster, GpuTypeId, JobId, MoveCost, Seed, Span, Time};
 use trainyard_sched::policies::gavel;
 use trainyard_sched::policies::hadar::{Price, told};
 use trainyard_sim::backend::Options;
@@ -110,7 +112,7 @@ pub(in crate::reproduce) struct Seen {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(in crate::reproduce) struct Follow {
     /// What ran where.
-    pub(in crate::reproduce) details: bool,
+    pub(in crate::reproduce) places: bool,
     /// What the GPUs cost that jobs held.
     pub(in crate::reproduce) spending: bool,
     /// The prices that Hadar tells.
@@ -122,8 +124,8 @@ pub(in crate::reproduce) struct Follow {
 /// What came of that.
 #[derive(Clone, Debug, Default)]
 pub(in crate::reproduce) struct Extra {
-    /// What ran where.
-    pub(in crate::reproduce) details: Option<Details>,
+    /// Which job was on GPUs of which type, since when and until when.
+    pub(in crate::reproduce) places: Vec<(JobId, GpuTypeId, Time, Time)>,
     /// Dollars.
     pub(in crate::reproduce) spent: Option<f64>,
     /// By GPU type, since when in seconds.
@@ -144,40 +146,59 @@ impl Seen {
     }
 }
 
+/// Which job is on GPUs of which type.
+#[derive(Default)]
+struct Places {
+    at: Time,
+    open: BTreeMap<(JobId, GpuTypeId), Time>,
+    closed: Vec<(JobId, GpuTypeId, Time, Time)>,
+}
+
+impl Places {
+    /// From now on these are there, and no others.
+    fn set(&mut self, there: &BTreeSet<(JobId, GpuTypeId)>) {
+        let at = self.at;
+        let Self { open, closed, .. } = self;
+        open.retain(|(job, gpu_type), since| {
+            let stays = there.contains(&(*job, *gpu_type));
+            if !stays {
+                closed.push((*job, *gpu_type, *since, at));
+            }
+            stays
+        });
+        for place in there {
+            open.entry(*place).or_insert(at);
+        }
+    }
+}
+
 /// What follows a run.
 struct Watch {
-    usage: Option<Usage>,
-    details: Option<Box<Details>>,
+    usage: Usage,
+    places: Option<Places>,
     spending: Option<Spending>,
     prices: Option<Vec<(f64, Vec<Price>)>>,
     copies: Option<CopyBooks>,
 }
 
 impl Watch {
-    fn new(follow: Follow, cluster: &Cluster, workload: &Workload) -> Self {
-        let Follow { details, spending, prices, copies } = follow;
+    fn new(follow: Follow, cluster: &Cluster) -> Self {
+        let Follow { places, spending, prices, copies } = follow;
         Self {
-            // Details have an account of it already.
-            usage: (!details).then(|| Usage::new(cluster)),
-            details: details.then(|| Box::new(Details::new(cluster, &workload.tenants))),
+            usage: Usage::new(cluster),
+            places: places.then(Places::default),
             spending: spending.then(|| Spending::new(gavel::prices(cluster))),
             prices: prices.then(Vec::new),
             copies: copies.then(CopyBooks::default),
         }
     }
-
-    fn usage(&self) -> Option<&Usage> {
-        self.usage.as_ref().or_else(|| self.details.as_ref().map(|details| &details.usage))
-    }
 }
 
 impl Log for Watch {
     fn step(&mut self, batch: &Batch, step: &Step) {
-        if let Some(usage) = &mut self.usage {
-            usage.step(batch, step);
-        }
-        if let Some(details) = &mut self.details {
-            details.step(batch, step);
+        self.usage.step(batch, step);
+        if let Some(places) = &mut self.places {
+            places.at = batch.at;
         }
         if let Some(spending) = &mut self.spending {
             spending.step(batch, step);
@@ -195,6 +216,14 @@ impl Log for Watch {
         if let Some(spending) = &mut self.spending {
             spending.rest(core);
         }
+        if let Some(places) = &mut self.places {
+            let cluster = core.state().cluster();
+            let held = core.state().jobs().flat_map(|view| {
+                let nodes = view.held.nodes().into_iter();
+                nodes.filter_map(|node| Some((view.id(), cluster.node(node).gpu_type?)))
+            });
+            places.set(&held.collect());
+        }
     }
 }
 
@@ -207,7 +236,7 @@ pub(in crate::reproduce) fn perform(
     let table: toml::Table = contender.parameters.parse().expect("parameters of this project are TOML");
     let policy = PolicyChoice::new(contender.policy, table)?;
     let (cluster, workload) = (case.machines(), case.jobs()?);
-    let mut watch = Watch::new(follow, &cluster, &workload);
+    let mut watch = Watch::new(follow, &cluster);
     let report_every = follow.copies.then(|| Span::from_secs(5));
     let setup = Setup {
         cluster,
@@ -219,8 +248,7 @@ pub(in crate::reproduce) fn perform(
     };
     let finished = simulate(setup, policy.build()?, &mut watch, |_, _| {})
         .map_err(|source| Failure::Setup { policy: policy.label(), source })?;
-    let trained = watch.usage().and_then(Usage::utilisation);
-    let trained_over_time = watch.usage().map(Usage::over_time).unwrap_or_default();
+    let trained = watch.usage.utilisation();
     let summary = finished.metrics.summary(finished.ended);
     let since = |from: fn(&trainyard_sched::metrics::JobRow) -> Time| {
         let each = finished.metrics.rows();
@@ -233,16 +261,15 @@ pub(in crate::reproduce) fn perform(
         .then(|| measured.iter().copied().collect::<Option<_>>())
         .flatten();
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
-    let mut details = watch.details;
-    if let Some(details) = &mut details {
-        details.finish(finished.ended);
-    }
+    let mut places = watch.places.unwrap_or_default();
+    places.at = finished.ended;
+    places.set(&BTreeSet::new());
     let extra = Extra {
-        details: details.map(|details| *details),
+        places: places.closed,
         spent: watch.spending.as_ref().map(Spending::spent),
         prices: watch.prices.unwrap_or_default(),
         copies: watch.copies,
-        trained: trained_over_time,
+        trained: watch.usage.over_time(),
         ended_s: since(|_| Time::ZERO),
     };
     Ok(Seen {
