@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
 
 use crate::decide::{Decision, Reason, Verdict};
 use crate::estimate::Fitting;
@@ -101,8 +102,8 @@ impl State {
         self.jobs.get(&id).map(|job| &**job)
     }
 
-    pub(super) fn job_shared(&self, id: JobId) -> Option<Arc<JobView>> {
-        self.jobs.get(&id).cloned()
+    pub(super) fn job_shared(&self, id: JobId) -> Option<&Arc<JobView>> {
+        self.jobs.get(&id)
     }
 
     /// All jobs that have arrived and not ended.
@@ -216,21 +217,17 @@ impl State {
 
     /// The nodes where a job that keeps running cannot have its target yet. It holds both its old and
     /// its new devices until the backend has moved it.
-    pub(super) fn nodes_in_the_way(&mut self, view: &JobView) -> Vec<NodeId> {
+    pub(super) fn nodes_in_the_way(&mut self, view: &JobView) -> SmallVec<[NodeId; 4]> {
         let (shape, extra) = (&view.job.shape, beyond(&view.target, &view.held));
         self.held.add_parts(&extra, shape);
         let in_the_way =
             |node: &NodeId| self.held.is_over(*node) || self.cluster.node(*node).state == NodeState::Down;
-        let nodes = view.target.nodes().into_iter().filter(in_the_way).collect();
+        let placements = view.target.placements().iter();
+        let mut nodes: SmallVec<[NodeId; 4]> = placements.map(|p| p.node).filter(in_the_way).collect();
         self.held.remove_parts(&extra, shape);
+        nodes.sort_unstable();
+        nodes.dedup();
         nodes
-    }
-
-    /// The nodes on which a job holds anything or is about to. One may come more than once.
-    pub(super) fn nodes_of(&self, id: JobId) -> impl Iterator<Item = NodeId> {
-        let moving = self.moving.get(&id).map(|moving| &moving.to);
-        let held = self.job(id).map(|view| &view.held);
-        moving.into_iter().chain(held).flat_map(Allocation::placements).map(|placement| placement.node)
     }
 
     /// Books what an action found due will take, until all of the step's actions are known.
@@ -369,26 +366,25 @@ impl State {
         iterations: f64,
         speed: f64,
     ) -> Causes {
-        let Some(view) = self.job_shared(id) else { return Causes::NONE };
         // A report that comes again, after the job was ordered elsewhere, is of no concern any more.
         let ordered = self.moving.get(&id).is_some_and(|moving| moving.to == *allocation);
-        if view.phase != Phase::Running || !ordered {
+        if !ordered || self.job(id).is_none_or(|view| view.phase != Phase::Running) {
             return Causes::NONE;
         }
         self.end_move(id);
+        let Some(view) = self.jobs.get_mut(&id).map(Arc::make_mut) else { return Causes::NONE };
         self.held.remove(&view.held, &view.job.shape);
         self.held.add(allocation, &view.job.shape);
-        self.edit(id, |view| {
-            close_span(view, at);
-            // One that shares its devices now, or has them alone again, did not move.
-            view.served.moves += u32::from(!view.held.is_on_same_devices(allocation));
-            view.held = allocation.clone();
-            view.done.iterations = iterations;
-            (view.done.speed, view.done.as_of) = (speed, at);
-            keep_copies(view);
-        });
+        let was_one = view.held.copies() == 1;
+        close_span(view, at);
+        // One that shares its devices now, or has them alone again, did not move.
+        view.served.moves += u32::from(!view.held.is_on_same_devices(allocation));
+        view.held = allocation.clone();
+        view.done.iterations = iterations;
+        (view.done.speed, view.done.as_of) = (speed, at);
+        keep_copies(view);
         self.settle(id);
-        if view.held.copies() == 1 {
+        if was_one {
             self.note_unmerged(id);
         }
         Causes::SETTLED
@@ -409,21 +405,19 @@ impl State {
 
     /// A job holds nothing any more. It ends if that is what it was stopped for.
     fn let_go(&mut self, at: Time, id: JobId, iterations: f64) -> Causes {
-        let Some(view) = self.job_shared(id) else { return Causes::NONE };
         self.end_move(id);
+        let Some(view) = self.jobs.get_mut(&id).map(Arc::make_mut) else { return Causes::NONE };
         self.held.remove(&view.held, &view.job.shape);
+        close_span(view, at);
+        view.held = Allocation::NONE;
+        view.phase = Phase::Waiting;
+        view.done.iterations = iterations;
+        view.done.saved = iterations;
+        view.done.copies.clear();
+        (view.done.speed, view.done.as_of, view.done.saved_at) = (0.0, at, at);
         self.unmerged.remove(&id);
         self.forget_stretch(id);
         self.suspects.remove(&id);
-        self.edit(id, |view| {
-            close_span(view, at);
-            view.held = Allocation::NONE;
-            view.phase = Phase::Waiting;
-            view.done.iterations = iterations;
-            view.done.saved = iterations;
-            view.done.copies.clear();
-            (view.done.speed, view.done.as_of, view.done.saved_at) = (0.0, at, at);
-        });
         self.settle(id);
         if let Some(outcome) = self.ending.get(&id).copied() {
             self.end(at, id, outcome);
@@ -467,10 +461,10 @@ impl State {
     }
 
     fn set_target(&mut self, id: JobId, target: Allocation) {
-        let Some(view) = self.job_shared(id) else { return };
+        let Some(view) = self.jobs.get_mut(&id).map(Arc::make_mut) else { return };
         self.planned.remove(&view.target, &view.job.shape);
         self.planned.add(&target, &view.job.shape);
-        self.edit(id, |view| view.target = target);
+        view.target = target;
         self.settle(id);
         self.note_unmerged(id);
     }
@@ -533,7 +527,7 @@ impl State {
                 });
             }
             Action::Resize { job, allocation, .. } => {
-                let Some(view) = self.job_shared(*job) else { return };
+                let Some(view) = self.jobs.get(job) else { return };
                 let extra = beyond(allocation, &view.held);
                 self.held.add_parts(&extra, &view.job.shape);
                 self.moving.insert(*job, Move { to: allocation.clone(), extra });
@@ -543,15 +537,13 @@ impl State {
     }
 
     fn ordered_start(&mut self, at: Time, id: JobId, attempt: Attempt, allocation: &Allocation) {
-        let Some(view) = self.job_shared(id) else { return };
+        let Some(view) = self.jobs.get_mut(&id).map(Arc::make_mut) else { return };
         self.held.add(allocation, &view.job.shape);
-        self.edit(id, |view| {
-            close_span(view, at);
-            view.attempt = attempt;
-            view.held = allocation.clone();
-            view.phase = Phase::Starting;
-            view.served.first_held.get_or_insert(at);
-        });
+        close_span(view, at);
+        view.attempt = attempt;
+        view.held = allocation.clone();
+        view.phase = Phase::Starting;
+        view.served.first_held.get_or_insert(at);
         self.settle(id);
         self.touch(id);
     }

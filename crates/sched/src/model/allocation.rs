@@ -270,9 +270,7 @@ impl Allocation {
 
     /// How many copies hold something.
     pub fn copies(&self) -> usize {
-        let mut copies: Vec<CopyId> = self.placements().iter().map(|p| p.copy).collect();
-        copies.dedup();
-        copies.len()
+        self.placements().chunk_by(|a, b| a.copy == b.copy).count()
     }
 }
 
