@@ -16,10 +16,14 @@ use super::{Action, How};
 /// them. A start is due when its placements are physically free now.
 pub fn due(state: &mut State, abilities: Abilities) -> Vec<Action> {
     let mut actions: Vec<Action> = Vec::new();
-    let mut takers = Vec::new();
+    let open = state.open();
+    if open.is_empty() {
+        return actions;
+    }
+    let mut takers = Vec::with_capacity(open.len());
     // Where those hold anything, or are about to, that are to leave some of it.
-    let mut there: Vec<(NodeId, JobId)> = Vec::new();
-    for id in state.open() {
+    let mut there: Vec<(NodeId, JobId)> = Vec::with_capacity(2 * open.len());
+    for id in open {
         let Some(view) = state.job_shared(id) else { continue };
         if view.held != view.target {
             let to = state.moves_to(id).into_iter().chain([&view.held]);

@@ -9,14 +9,13 @@ use smallvec::SmallVec;
 use crate::decide::{Decision, Reason, Verdict};
 use crate::estimate::Fitting;
 use crate::model::{
-    Allocation, Attempt, Cluster, Job, JobId, NodeId, NodeState, Placement, Seed, Span, StopRule, Tenants,
-    Time,
+    Allocation, Attempt, Cluster, Job, JobId, NodeId, NodeState, Seed, Span, StopRule, Tenants, Time,
 };
 use crate::view::{Causes, Changed, JobView, Jobs, Note, Phase, Snapshot};
 
 use super::copies::{Stretch, keep_copies};
 use super::ledger::Ledger;
-use super::moves::{Move, beyond};
+use super::moves::{Move, Parts, beyond};
 use super::reports::resume_losses;
 use super::{Action, Event, How, Outcome};
 
@@ -44,7 +43,7 @@ pub struct State {
     /// What jobs are meant to hold.
     planned: Ledger,
     /// What actions found due in this step will take; empty between steps.
-    reserved: Vec<(JobId, Vec<Placement>)>,
+    reserved: Vec<(JobId, Parts)>,
     /// Jobs whose target is not what they hold.
     unsettled: BTreeSet<JobId>,
     /// Jobs whose stop rule is met or whose owner has withdrawn them, and that still hold something.

@@ -12,18 +12,14 @@ impl Gavel {
     pub(super) fn speak(&mut self, now: &Now<'_>, picks: &Picks) {
         for i in 0..picks.len() {
             let (id, view) = (self.members.all[i].id, now.views[i]);
-            let runs = self.plan.target(id).is_some();
-            let had = view.target.is_some();
-            if !runs && !had && !self.unsaid.contains(&id) {
+            let target = self.plan.target(id);
+            let (runs, had) = (target.is_some(), view.target.is_some());
+            let is_as_before = !had && !runs || target == Some(&view.target);
+            if is_as_before && !self.unsaid.contains(&id) {
                 continue;
             }
             let verdict = match (runs, had) {
-                (true, true) if *self.plan.target(id).expect("it runs") == view.target => {
-                    if !self.unsaid.contains(&id) {
-                        continue;
-                    }
-                    Verdict::Run(Reason::Kept)
-                }
+                (true, true) if is_as_before => Verdict::Run(Reason::Kept),
                 (true, _) => Verdict::Run(self.why(i, now, true)),
                 (false, true) => Verdict::Yield(self.why(i, now, false)),
                 (false, false) => Verdict::Wait(self.why(i, now, false)),

@@ -45,6 +45,19 @@ pub(super) struct Newton {
 }
 
 impl Newton {
+    pub(super) fn sized(p: &Scaled) -> Self {
+        let (n, m) = (p.gains.len(), p.blocks());
+        Self {
+            theta: Vec::with_capacity(n),
+            over_x: Vec::with_capacity(n),
+            over_time_dual: Vec::with_capacity(m),
+            over_level_dual: Vec::with_capacity(m),
+            pivots: Vec::with_capacity(m),
+            carried: Vec::with_capacity(m),
+            ..Self::default()
+        }
+    }
+
     /// Prepares all solutions at a point.
     pub(super) fn factor(&mut self, p: &Scaled, at: &Point) {
         let links = p.links();

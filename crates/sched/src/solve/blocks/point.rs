@@ -138,6 +138,12 @@ impl Point {
 }
 
 impl Residuals {
+    pub(super) fn sized(p: &Scaled) -> Self {
+        let (n, m) = (p.gains.len(), p.blocks());
+        let room = Vec::with_capacity;
+        Self { x: room(n), time: room(m), level: room(m), link: room(p.links()), rise: 0.0 }
+    }
+
     /// Looks at all rows of a point. Returns the greatest lack of a primal and of a dual row.
     pub(super) fn look(&mut self, p: &Scaled, at: &Point) -> (f64, f64) {
         self.x.clear();
@@ -182,6 +188,12 @@ impl Residuals {
 }
 
 impl Products {
+    pub(super) fn sized(p: &Scaled) -> Self {
+        let (n, m) = (p.gains.len(), p.blocks());
+        let room = Vec::with_capacity;
+        Self { x: room(n), time: room(m), level: room(m), link: room(p.links()) }
+    }
+
     /// Asks for no change.
     pub(super) fn clear(&mut self) {
         for values in [&mut self.x, &mut self.time, &mut self.level, &mut self.link] {

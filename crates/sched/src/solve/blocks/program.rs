@@ -79,6 +79,18 @@ impl BlockProgram {
         }
     }
 
+    /// Makes room for so many more blocks with so many variables, each with one entry.
+    pub fn reserve(&mut self, blocks: usize, variables: usize) {
+        self.starts.reserve(blocks);
+        self.counts.reserve(blocks);
+        self.times.reserve(blocks);
+        self.levels.reserve(blocks);
+        self.gains.reserve(variables);
+        self.slopes.reserve(variables);
+        self.entry_starts.reserve(variables);
+        self.entries.reserve(variables);
+    }
+
     /// Adds a variable to the block that is being built: what it adds to the objective, to the level, and to links.
     pub fn variable(&mut self, gain: f64, slope: f64, entries: impl IntoIterator<Item = (usize, f64)>) {
         self.gains.push(gain);

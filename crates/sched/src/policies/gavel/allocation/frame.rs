@@ -199,7 +199,10 @@ impl<'a> Frame<'a> {
         let first_balance = links.len();
         links.extend(std::iter::repeat_n(Link::Balance, pairing.map_or(0, Pairing::balances)));
         let mut program = BlockProgram::new(links, rise_gain);
-        let (mut cells, mut jobs, mut blocks) = (Vec::new(), Vec::new(), Vec::new());
+        let (most_jobs, most_cells) = (problem.jobs.len(), problem.jobs.len() * problem.columns.len());
+        program.reserve(most_jobs, most_cells);
+        let mut cells = Vec::with_capacity(most_cells);
+        let (mut jobs, mut blocks) = (Vec::with_capacity(most_jobs), Vec::with_capacity(most_jobs));
         let mut known: BTreeMap<Vec<u64>, usize> = BTreeMap::new();
         for (job, demand) in problem.jobs.iter().enumerate() {
             let begin = cells.len();
