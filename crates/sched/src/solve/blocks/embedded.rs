@@ -51,7 +51,12 @@ struct Point {
 }
 
 /// A point with times, floors and links kept. Nothing is said of what is gained.
+///
+/// # Panics
+///
+/// If a block stands for several: the steps depend on how the program is written.
 pub fn within(program: &BlockProgram) -> Result<Vec<f64>, Unsolved> {
+    assert!(program.counts.iter().all(|count| *count == 1.0), "each block is written by itself");
     let lines = Lines::new(program);
     let mut at = lines.start();
     for step in 0..MOST_STEPS {

@@ -113,6 +113,19 @@ impl BlockProgram {
         self.counts[block] += 1.0;
     }
 
+    /// The same program with each of these blocks by itself.
+    #[must_use]
+    pub fn apart(&self, blocks: &[usize]) -> Self {
+        let mut apart = Self::new(self.links.clone(), self.rise_gain);
+        for block in blocks {
+            for i in self.range(*block) {
+                apart.variable(self.gains[i], self.slopes[i], self.entries_of(i).iter().copied());
+            }
+            apart.end_block(self.times[*block], self.levels[*block]);
+        }
+        apart
+    }
+
     /// Adds a row across the variables that there are.
     pub fn cut(&mut self, link: Link, added: &[(usize, f64)]) {
         let index = self.links.len();

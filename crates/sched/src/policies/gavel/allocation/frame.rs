@@ -181,7 +181,7 @@ pub(super) fn within<'a>(
     level: impl Fn(usize, &Demand) -> Level,
 ) -> Result<Solved<'a>, Unsolved> {
     let frame = Frame::new(problem, Space::Alone(sight), None, 0.0, &|_| 0.0, &level);
-    let x = blocks::within(&frame.program)?;
+    let x = blocks::within(&frame.program.apart(&frame.blocks))?;
     Ok(Solved { frame, answer: Answer { x, ..Answer::default() } })
 }
 

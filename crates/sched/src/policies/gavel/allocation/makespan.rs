@@ -76,7 +76,34 @@ fn last_tried_s(best_s: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::problem::Pool;
     use super::*;
+    use crate::model::JobId;
+
+    #[test]
+    fn jobs_that_are_alike_have_shares_of_their_own() {
+        let demand = |id: u32| Demand {
+            id: JobId(id),
+            gang: 1,
+            weight: 1.0,
+            rates: [4.0, 1.0].into_iter().collect(),
+            steps_left: 4e5,
+            since_arrival_s: 0.0,
+            isolated_s: 0.0,
+            entity: 0,
+            deadline_s: None,
+        };
+        let pools = [1, 2].map(|gpus| Pool { gpus, price_per_h: 1.0 });
+        let problem = Problem::new(pools.into(), (0..3).map(demand).collect());
+        let found = bisected_makespan(&problem, Sight::Aware).expect("there are GPUs");
+        let best = min_makespan(&problem, Sight::Aware).expect("there are GPUs").objective;
+        assert!(found.objective >= best * (1.0 - 1e-9) && found.objective <= 1.05 * best, "{found:?}");
+        for job in 1..3 {
+            let pairs = found.shares.row(0).iter().zip(found.shares.row(job));
+            assert!(pairs.into_iter().all(|(a, b)| (a - b).abs() < 1e-6), "{found:?}");
+        }
+        assert!((0..2).all(|column| found.shares.of(0, column) > 0.1), "{found:?}");
+    }
 
     #[test]
     fn the_search_ends_within_a_twentieth() {
