@@ -57,10 +57,12 @@ pub(crate) struct Cell {
 impl Numbers {
     /// The table.
     pub(crate) fn draw(&self) -> Markup {
+        // Where no cell has anything to sort by, rows stay as they are.
+        let has_order = self.rows.iter().flat_map(|row| &row.cells).any(|cell| cell.value.is_some());
         let any_best = self.rows.iter().flat_map(|row| &row.cells).any(|cell| cell.best);
         html! {
             div.scroll tabindex="0" role="region" aria-label=(self.caption) {
-                table.numbers data-sortable[self.rows.len() > 2] {
+                table.numbers data-sortable[has_order && self.rows.len() > 2] {
                     (caption(&self.caption))
                     thead { tr {
                         th scope="col" { (self.of) }
