@@ -296,8 +296,8 @@ fn a_true_report_counts_though_more_was_reckoned_when_a_merge_was_ordered() {
     assert_eq!((done.iterations, &done.copies[..]), (60.0, &[(CopyId(0), 45.0), (CopyId(1), 15.0)][..]));
 }
 
-#[test]
-fn a_number_that_is_given_again_is_another_copy() {
+/// Two copies have done 40 iterations; then the second shall leave, and then come again elsewhere. What there is after each.
+fn one_leaves_and_comes_again() -> (Loop, Allocation, Allocation) {
     let (two, one, other) = (copies(&[(0, 0), (1, 2)]), copies(&[(0, 0)]), copies(&[(0, 0), (1, 1)]));
     let decisions = vec![
         decision(&[(FIRST, two)], &[]),
@@ -308,13 +308,22 @@ fn a_number_that_is_given_again_is_another_copy() {
     ours.arrive();
     ours.started(FIRST);
     ours.tell(vec![progress(FIRST, 40.0, &[(0, 30.0, 8.0), (1, 10.0, 2.0)])]);
-    let resized = |allocation: &Allocation| Event::Resized {
+    (ours, one, other)
+}
+
+fn resized(allocation: &Allocation) -> Event {
+    Event::Resized {
         job: FIRST,
         attempt: Attempt(1),
         allocation: allocation.clone(),
         iterations: 40.0,
         speed: 1.0,
-    };
+    }
+}
+
+#[test]
+fn a_number_that_is_given_again_is_another_copy() {
+    let (mut ours, one, other) = one_leaves_and_comes_again();
     ours.arrive();
     ours.tell(vec![merged(FIRST, 1)]);
     ours.tell(vec![resized(&one)]);
@@ -329,16 +338,7 @@ fn a_number_that_is_given_again_is_another_copy() {
 
 #[test]
 fn a_report_that_comes_after_a_copy_went_elsewhere_says_nothing_of_where_it_is_now() {
-    let (two, one, other) = (copies(&[(0, 0), (1, 2)]), copies(&[(0, 0)]), copies(&[(0, 0), (1, 1)]));
-    let decisions = vec![
-        decision(&[(FIRST, two)], &[]),
-        decision(&[(FIRST, one.clone())], &[]),
-        decision(&[(FIRST, other.clone())], &[]),
-    ];
-    let mut ours = Loop::new(decisions, Abilities::ALL);
-    ours.arrive();
-    ours.started(FIRST);
-    ours.tell(vec![progress(FIRST, 40.0, &[(0, 30.0, 8.0), (1, 10.0, 2.0)])]);
+    let (mut ours, one, other) = one_leaves_and_comes_again();
     let late = progress(FIRST, 48.0, &[(0, 36.0, 8.0), (1, 12.0, 2.0)]);
     let resized = |allocation: &Allocation| Event::Resized {
         job: FIRST,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use common::plain_job;
 use trainyard_sched::control::{Action, Batch, Core, Event, How, Outcome, Settings};
-use trainyard_sched::decide::{Abilities, Reason};
+use trainyard_sched::decide::{Abilities, Reason, Values};
 use trainyard_sched::model::{
     Attempt, Cluster, Declared, Goals, GpuTypeId, Job, JobId, ModelId, NodeId, NodeState, Parallelism, Rate,
     RateBeside, Rates, Resources, Seed, Span, Tenants, Time,
@@ -464,17 +464,9 @@ fn gangs_that_allox_leaves_out_are_told_so_and_run_while_gpus_idle() {
 #[test]
 fn shares_are_worked_out_whatever_the_rates() {
     let odd = [[1e308, 1e308, 1e308], [1e308, 1e-308, 1.0], [1e-300, 1e-300, 1e-300], [1e150, 1e150, 1e-150]];
-    let objectives = [
-        "max_min_fairness",
-        "finish_time_fairness",
-        "makespan",
-        "throughput",
-        "cost",
-        "water_filling",
-        "hierarchical",
-        "proportional",
-        "strategy_proof",
-    ];
+    let gavel = policies::ALL.iter().find(|entry| entry.name == "gavel").expect("it exists");
+    let objective = gavel.parameters.iter().find(|parameter| parameter.name == "objective");
+    let Some(Values::Choice(objectives)) = objective.map(|objective| objective.values) else { panic!() };
     for (objective, rates) in objectives.iter().flat_map(|objective| odd.map(|rates| (objective, rates))) {
         let table: toml::Table = format!("objective = '{objective}'").parse().expect("it is TOML");
         let policy = policies::build("gavel", &table).expect("it exists");

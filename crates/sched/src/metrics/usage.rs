@@ -48,14 +48,22 @@ struct Open {
     is_paused: bool,
 }
 
+/// All nodes.
+#[derive(Clone, Debug)]
+struct Nodes {
+    each: Vec<NodeUse>,
+    /// How many of them train.
+    training: usize,
+}
+
 /// How nodes spend their time.
 #[derive(Clone, Debug)]
 pub struct Usage {
-    nodes: Vec<NodeUse>,
+    nodes: Nodes,
     jobs: BTreeMap<JobId, Open>,
     first_arrival: Option<Time>,
     last_end: Option<Time>,
-    /// Nodes that train.
+    /// How many nodes train, over time.
     training: Series,
     has_copies: bool,
 }
@@ -63,7 +71,7 @@ pub struct Usage {
 impl Usage {
     /// Nothing has happened yet.
     pub fn new(cluster: &Cluster) -> Self {
-        let nodes = vec![NodeUse::default(); cluster.nodes.len()];
+        let nodes = Nodes { each: vec![NodeUse::default(); cluster.nodes.len()], training: 0 };
         Self {
             nodes,
             jobs: BTreeMap::new(),
@@ -76,22 +84,22 @@ impl Usage {
 
     /// Each node, as of the latest change there.
     pub fn nodes(&self) -> &[NodeUse] {
-        &self.nodes
+        &self.nodes.each
     }
 
     /// The part of the time from the first arrival to the last end for which nodes trained, over all nodes; and the same with
     /// pauses. Nothing if no job has ended.
     pub fn utilisation(&self) -> Option<(f64, f64)> {
-        let all_s = self.last_end?.since(self.first_arrival?).as_secs_f64() * self.nodes.len() as f64;
+        let all_s = self.last_end?.since(self.first_arrival?).as_secs_f64() * self.nodes.each.len() as f64;
         let sum_s =
-            |of: fn(&NodeUse) -> Span| self.nodes.iter().map(|node| of(node).as_secs_f64()).sum::<f64>();
+            |of: fn(&NodeUse) -> Span| self.nodes.each.iter().map(|node| of(node).as_secs_f64()).sum::<f64>();
         let (trained_s, paused_s) = (sum_s(|node| node.trained), sum_s(|node| node.paused));
         (all_s > 0.0).then(|| (trained_s / all_s, (trained_s + paused_s) / all_s))
     }
 
     /// Which part of the nodes trained, over time.
     pub fn over_time(&self) -> Vec<(f64, f64)> {
-        let all = self.nodes.len().max(1) as f64;
+        let all = self.nodes.each.len().max(1) as f64;
         self.training.means().into_iter().map(|(at_s, nodes)| (at_s, nodes / all)).collect()
     }
 
@@ -105,6 +113,7 @@ impl Usage {
         let Some(open) = self.jobs.get_mut(&id) else { return };
         open.count(&mut self.nodes, at, false);
         change(open);
+        self.has_copies |= open.copies.len() > 1;
         open.count(&mut self.nodes, at, true);
     }
 
@@ -165,6 +174,7 @@ impl Usage {
                     copies: copies(allocation),
                     is_paused: false,
                 };
+                self.has_copies |= open.copies.len() > 1;
                 open.count(&mut self.nodes, at, true);
                 self.jobs.insert(*job, open);
             }
@@ -186,11 +196,14 @@ impl Usage {
 
 impl Open {
     /// Counts what it does on its nodes in, or out.
-    fn count(&self, nodes: &mut [NodeUse], at: Time, is_in: bool) {
+    fn count(&self, nodes: &mut Nodes, at: Time, is_in: bool) {
         for copy in &self.copies {
             let doing = if self.is_paused { Doing::Pausing } else { copy.doing };
             for node in &copy.nodes {
-                nodes[node.index()].count(doing, at, is_in);
+                let one = &mut nodes.each[node.index()];
+                let before = usize::from(one.training > 0);
+                one.count(doing, at, is_in);
+                nodes.training = nodes.training + usize::from(one.training > 0) - before;
             }
         }
     }
@@ -255,9 +268,7 @@ impl Log for Usage {
             self.action(batch.at, action);
         }
         if !batch.events.is_empty() || !step.actions.is_empty() {
-            let training = self.nodes.iter().filter(|node| node.training > 0).count();
-            self.training.set(batch.at, training as f64);
-            self.has_copies |= self.jobs.values().any(|open| open.copies.len() > 1);
+            self.training.set(batch.at, self.nodes.training as f64);
         }
     }
 }

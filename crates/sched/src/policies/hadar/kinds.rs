@@ -60,22 +60,13 @@ mod tests {
     use super::super::tracker::Keeping;
     use super::super::tracker::tests::seen;
     use super::*;
+    use crate::decide::Dice;
     use crate::model::{
         Allocation, Cluster, CopyId, Declared, Goals, GpuSet, GpuTypeId, Job, JobId, MoveCost, NodeId,
-        Parallelism, Placement, RackId, Rate, Rates, Seed, Span, TenantId, Time, Topology, UNLIMITED,
-        WORKER_TASK, Wanted,
+        Parallelism, Placement, RackId, Rate, Rates, Span, TenantId, Time, Topology, UNLIMITED, WORKER_TASK,
+        Wanted,
     };
     use crate::view::{JobView, Phase, Snapshot};
-
-    /// Draws one number after the other.
-    struct Dice(Seed, u64);
-
-    impl Dice {
-        fn roll(&mut self, sides: u64) -> u64 {
-            self.1 += 1;
-            (self.0.numbered(self.1).0 >> 16) % sides
-        }
-    }
 
     fn job(id: u32, types: u8, dice: &mut Dice) -> Job {
         let workers = 1 + dice.roll(4) as u32 / 3;
@@ -156,7 +147,7 @@ mod tests {
     fn alike_nodes_as_one_give_as_much_as_each_by_itself() {
         let (mut folded, mut stays) = (0, 0);
         for seed in 0..3000 {
-            let mut dice = Dice(Seed(17).numbered(seed), 0);
+            let mut dice = Dice::new(seed);
             let picture = drawn(&mut dice);
             let books = Books::new(&picture, Keeping { copies: 8, explore: 1.2, age: None });
             let nodes = picture.cluster.nodes.len();

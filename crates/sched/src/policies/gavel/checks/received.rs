@@ -7,7 +7,7 @@ use crate::model::{
     Cluster, Declared, GPU, Goals, GpuTypeId, Job, JobId, MoveCost, Parallelism, Seed, Span, TenantId,
     Tenants, Time, Wanted,
 };
-use crate::view::{Causes, Changed, JobView, Phase, Snapshot};
+use crate::view::{Causes, Changed, JobView, Note, Phase, Snapshot};
 
 use super::super::notes::{Account, Remembered, Round};
 use super::super::parameters::{Order, Parameters, Rounds};
@@ -42,21 +42,27 @@ fn view(id: u32) -> JobView {
     view
 }
 
-/// What part of the time each job had on each type, after rounds that begin with one second of time already gone.
-fn after(rounds: Rounds) -> [[f64; 3]; 3] {
+/// A second after the beginning, with three jobs and a GPU of each of these types.
+fn beginning(gpu_types: &[&str], note: Note, view: impl Fn(u32) -> JobView) -> Snapshot {
     let mut cluster = Cluster::default();
-    ["v100", "p100", "k80"].into_iter().for_each(|gpu_type| cluster.add(1, 1, gpu_type));
-    let mut seen = Snapshot {
+    gpu_types.iter().for_each(|gpu_type| cluster.add(1, 1, gpu_type));
+    Snapshot {
         at: Time::from_secs(1),
         cause: Causes::ALARM,
         seed: Seed(0),
         number: 0,
         cluster: Arc::new(cluster),
         tenants: Arc::new(Tenants::default()),
-        note: Round { reset: Time(1), owed: 3, pools: fingerprint(&[GPU; 3]), ..Round::default() }.to_note(),
+        note,
         jobs: (0..3).map(|id| (JobId(id), Arc::new(view(id)))).collect(),
         changed: Arc::new(Changed::default()),
-    };
+    }
+}
+
+/// What part of the time each job had on each type, after rounds that begin with one second of time already gone.
+fn after(rounds: Rounds) -> [[f64; 3]; 3] {
+    let note = Round { reset: Time(1), owed: 3, pools: fingerprint(&[GPU; 3]), ..Round::default() }.to_note();
+    let mut seen = beginning(&["v100", "p100", "k80"], note, view);
     let mut policy = Gavel::new(Goal::Objective(Parameters::default()), rounds);
     let length = Span::from_secs(360);
     let mut had = [[0.0; 3]; 3];
@@ -109,24 +115,11 @@ mod tests {
     use super::*;
     use crate::decide::Reason;
     use crate::solve::Unsolved;
-    use crate::view::Note;
 
     #[test]
     fn whoever_cannot_work_out_shares_says_so_and_shares_equally() {
-        let mut cluster = Cluster::default();
-        ["v100", "p100"].into_iter().for_each(|gpu_type| cluster.add(1, 1, gpu_type));
-        let new = |id: u32| (JobId(id), Arc::new(JobView { note: Note::default(), ..view(id) }));
-        let seen = Snapshot {
-            at: Time::from_secs(1),
-            cause: Causes::ALARM,
-            seed: Seed(0),
-            number: 0,
-            cluster: Arc::new(cluster),
-            tenants: Arc::new(Tenants::default()),
-            note: Note::default(),
-            jobs: (0..3).map(new).collect(),
-            changed: Arc::new(Changed::default()),
-        };
+        let new = |id: u32| JobView { note: Note::default(), ..view(id) };
+        let seen = beginning(&["v100", "p100"], Note::default(), new);
         let mut policy = Gavel::new(Goal::Objective(Parameters::default()), Rounds::default());
         let said = |policy: &mut Gavel, id: u32| match policy.explain(&seen, JobId(id)).reason() {
             Reason::OwedTime { share, unsolved, .. } | Reason::TimeHad { share, unsolved, .. } => {

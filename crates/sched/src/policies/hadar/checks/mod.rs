@@ -25,8 +25,18 @@ pub(super) use charges::broken_prices;
 /// The terms of all checks.
 pub(super) const TERMS: Terms = Terms { utility: Utility::Inv, beta: 0.0, guards_mixing: true };
 
+/// Bounds of prices from 1 to 100.
+fn dear() -> Bounds {
+    Bounds::new(1.0, 100.0)
+}
+
 /// Idle nodes, each with a type and its devices, and bounds from 1 to 100 for every type.
 pub(super) fn idle(nodes: &[(usize, u32)]) -> Stock {
+    idle_at(nodes, dear())
+}
+
+/// The same with these bounds.
+fn idle_at(nodes: &[(usize, u32)], bounds: Bounds) -> Stock {
     let types = nodes.iter().map(|(gpu_type, _)| gpu_type + 1).max().unwrap_or(0);
     let spot = |(i, (gpu_type, devices)): (u32, &(usize, u32))| Spot {
         node: NodeId(i),
@@ -38,7 +48,7 @@ pub(super) fn idle(nodes: &[(usize, u32)]) -> Stock {
         room: Resources { gpu_milli: u64::from(*devices) * 1000, cpu_milli: UNLIMITED, ..Resources::NONE },
         price: 0.0,
     };
-    Stock::new((0..).zip(nodes).map(spot).collect(), vec![Bounds::new(1.0, 100.0); types])
+    Stock::new((0..).zip(nodes).map(spot).collect(), vec![bounds; types])
 }
 
 /// A worker with so many GPUs and nothing else.
@@ -67,12 +77,12 @@ pub(super) fn gang(workers: u32, speeds: &[f64], left: f64) -> Gang {
     }
 }
 
-/// Up to three nodes, partly taken, and a gang that may run on one of them already.
-fn random(dice: &mut Dice, most_workers: u64) -> (Gang, Stock) {
+/// Up to three nodes with these prices, partly taken, and a gang that may run on one of them already.
+fn random(dice: &mut Dice, most_workers: u64, bounds: Bounds) -> (Gang, Stock) {
     let types = 1 + dice.roll(3);
     let nodes: Vec<(usize, u32)> =
         (0..=dice.roll(3)).map(|_| (dice.roll(types) as usize, 1 + dice.roll(8) as u32)).collect();
-    let mut stock = idle(&nodes);
+    let mut stock = idle_at(&nodes, bounds);
     for at in 0..nodes.len() as u32 {
         let most = if dice.roll(3) == 0 { stock.spot(at).devices } else { 1 };
         let taken = dice.roll(u64::from(most) + 1) as u32;

@@ -1,8 +1,9 @@
 //! H-1: the place that is found for a gang, against all places that there are.
 
 use super::super::candidates::{Gang, Kind, Offer, Terms, find};
+use super::super::prices::Bounds;
 use super::super::stock::{Counts, Stock};
-use super::{TERMS, distributions, random};
+use super::{TERMS, dear, distributions, random};
 use crate::decide::{Checked, Dice};
 use crate::model::Topology;
 
@@ -42,7 +43,10 @@ pub fn places(instances: u64) -> Checked {
     let (mut found, mut spread, mut stays, mut mixed, mut least) = (0_u32, 0_u32, 0_u32, 0_u32, 1.0_f64);
     for seed in 0..instances {
         let mut dice = Dice::new(seed);
-        let (gang, stock) = random(&mut dice, 6);
+        // Prices that are far more than what a gang is worth, and such that it can pay: only then what nodes beyond the first cost
+        // counts beside what devices do.
+        let bounds = [dear(), Bounds::new(1e-3, 0.1)][dice.roll(2) as usize];
+        let (gang, stock) = random(&mut dice, 6, bounds);
         let terms = Terms { beta: [0.0, 0.05, 1.0][dice.roll(3) as usize], ..TERMS };
         let all = distributions(&gang, &stock);
         let allowed = all.iter().filter(|counts| is_allowed(&gang, &stock, &terms, counts));
@@ -77,7 +81,7 @@ mod tests {
 
     #[test]
     fn no_place_pays_more_than_the_one_that_is_found() {
-        let checked = places(1000);
+        let checked = places(4000);
         assert!(checked.faults.is_empty(), "{:#?}", checked.faults);
         for (name, least) in [("found", 300.0), ("spread", 30.0), ("stays", 30.0), ("mixed", 10.0)] {
             assert!(checked.figure(name) > least, "{name}: {}", checked.figure(name));

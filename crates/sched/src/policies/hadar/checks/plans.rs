@@ -3,7 +3,7 @@
 use super::super::candidates::{Gang, Offer};
 use super::super::dual::{beamed, paying, plan, taken};
 use super::super::stock::Stock;
-use super::{TERMS, random};
+use super::{TERMS, dear, random};
 use crate::decide::{Checked, Dice};
 
 /// All subsets of jobs to place, each in the given order where it pays most.
@@ -33,10 +33,10 @@ fn total(gangs: &[&Gang], stock: &Stock, beam: usize) -> Option<f64> {
 
 fn instance(seed: u64) -> (Vec<Gang>, Stock) {
     let mut dice = Dice::new(seed);
-    let (first, stock) = random(&mut dice, 3);
+    let (first, stock) = random(&mut dice, 3, dear());
     let mut gangs = vec![first];
     for _ in 0..dice.roll(10) {
-        let (mut gang, _) = random(&mut dice, 3);
+        let (mut gang, _) = random(&mut dice, 3, dear());
         gang.held = None;
         for speeds in [&mut gang.together, &mut gang.spread] {
             speeds.resize(stock.types(), 1.5);
