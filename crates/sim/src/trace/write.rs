@@ -287,15 +287,16 @@ mod tests {
     fn speeds_by_gpu_type_survive_the_round_trip() {
         let names = ["v100", "p100", "k80"].map(std::sync::Arc::from);
         let options = Options { gpu_types: names.to_vec(), ..Options::default() };
-        let gpu_types = options.gpu_types.clone();
-        for preset in ["gavel", "gavel-b"] {
-            let parameters = Parameters {
-                preset: preset.into(),
-                jobs: Some(60),
-                gpu_types: gpu_types.clone(),
-                ..Parameters::default()
-            };
-            let workload = generate(&parameters).unwrap();
+        let made = |preset: &str| {
+            let (jobs, gpu_types) = (Some(60), options.gpu_types.clone());
+            generate(&Parameters { preset: preset.into(), jobs, gpu_types, ..Parameters::default() }).unwrap()
+        };
+        // Of these it is known how fast they are when they are spread over nodes, too.
+        let apart = "LM (batch size 5)\tpython3\t--steps\t1\t100000\t2\t1\n";
+        let apart = read_from("apart.trace", apart.as_bytes(), &options).unwrap();
+        let rates = apart.jobs[0].0.declared.rates.as_ref().unwrap();
+        assert!(rates.alone().iter().any(|rate| rate.spread), "{rates:?}");
+        for (preset, workload) in [("gavel", made("gavel")), ("gavel-b", made("gavel-b")), ("apart", apart)] {
             let mut text = Vec::new();
             write_csv(&workload, &mut text).unwrap();
             let back = read_from("written.csv", &text[..], &options).unwrap();
