@@ -1,9 +1,8 @@
 //! How long Gavel's allocations take, in one thread. `cargo bench -p trainyard-sched --bench gavel`.
 //!
-//! Goals: max-min fairness of 2,048 jobs on 512 GPUs of each of three types in 10 ms, of 60 jobs in well under 0.2 ms, finish-time
-//! fairness of 1,024 jobs in 300 ms, and max-min fairness with pairs of 512 jobs in 2 s. `entities` with 1,024 jobs takes minutes; see
-//! `hierarchical`. `general` is the first program by
-//! the general solver, to compare with.
+//! Goals: max-min fairness of 2,048 jobs on 512 GPUs of each of three types in 10 ms, of 60 jobs in well under 0.2 ms,
+//! finish-time fairness of 1,024 jobs in 300 ms, and max-min fairness with pairs of 512 jobs in 2 s. `entities` with 1,024
+//! jobs takes minutes; see `hierarchical`. `general` is the first program by the general solver, to compare with.
 
 use divan::Bencher;
 use divan::black_box;

@@ -1,6 +1,6 @@
-//! How long a round of Hadar takes: 32 to 2,048 jobs, and a quarter as many GPUs of each of three types. All jobs are there and
-//! most wait, as after a first round. And a slot of HadarE: 64 to 1,024 jobs, with as many GPUs and with four times as many nodes as
-//! jobs, so that each is forked; half of the jobs were not profiled on one of the types.
+//! How long a round of Hadar takes: 32 to 2,048 jobs, and a quarter as many GPUs of each of three types. All jobs are there
+//! and most wait, as after a first round. And a slot of HadarE: 64 to 1,024 jobs, with as many GPUs and with four times as
+//! many nodes as jobs, so that each is forked; half of the jobs were not profiled on one of the types.
 
 use std::sync::Arc;
 

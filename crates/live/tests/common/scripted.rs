@@ -1,6 +1,7 @@
 //! A policy that does as it is told: the file `wanted` in the folder of the daemon says what the first job shall hold, as
-//! `COPY:NODE:WORKERS ...`, and perhaps which GPU each worker has, as `COPY:NODE:1:GPU`. A last word `/SLOT:QUOTA:QUOTA...` lets a slot
-//! begin, once for each number: the copies are brought together, and each may then do its quota. Other jobs wait.
+//! `COPY:NODE:WORKERS ...`, and perhaps which GPU each worker has, as `COPY:NODE:1:GPU`. A last word `/SLOT:QUOTA:QUOTA...`
+//! lets a slot begin, once for each number: the copies are brought together, and each may then do its quota. Other jobs
+//! wait.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

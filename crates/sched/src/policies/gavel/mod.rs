@@ -21,18 +21,19 @@
 //! `allox` and `gandiva` are other policies in the same rounds, as the public code has them.
 //!
 //! # Where we differ
-//! Shares are worked out whenever jobs came or went, so a new job can run in the next round. When nothing runs any more, the
-//! next round begins at once. Jobs that no share of one type describes (task graphs, gangs of several types or without
+//! Shares are worked out whenever jobs came or went, so a new job can run in the next round. When nothing runs any more,
+//! the next round begins at once. Jobs that no share of one type describes (task graphs, gangs of several types or without
 //! GPUs) go first, in the order of arrival, and run to their end. A job that may not be moved keeps what it has; its GPUs
 //! are not shared out. The part of the time that a job had is counted among those that are still there. Where a job is owed
-//! nothing, it still runs if GPUs would idle otherwise, as coded; not so in `fifo` and `shortest_job_first`. GPUs that become
-//! free inside a round wait for the next one, as in the paper, unless `start_at_events` says otherwise. Should a program not
-//! be solved, jobs share equally, as coded for finish-time fairness, and their reasons say so. A share below a millionth is none. Jobs that may
-//! not be moved share GPUs with nobody. Where not all deadlines can be kept, as many as can be are, those first that take
-//! the least part of their time; as coded none is. A type of which nothing is known counts as those of which something is. `allox` owes gangs of several GPUs nothing, as
-//! coded: they run on GPUs that nobody else wants, and are told so. With `compatibility` the shares of
-//! `makespan` are those at which the public solver ends (`solve::blocks::within`); those of other objectives lie in the middle of all best
-//! ones, which is near where it ends.
+//! nothing, it still runs if GPUs would idle otherwise, as coded; not so in `fifo` and `shortest_job_first`. GPUs that
+//! become free inside a round wait for the next one, as in the paper, unless `start_at_events` says otherwise. Should a
+//! program not be solved, jobs share equally, as coded for finish-time fairness, and their reasons say so. A share below a
+//! millionth is none. Jobs that may not be moved share GPUs with nobody. Where not all deadlines can be kept, as many as
+//! can be are, those first that take the least part of their time; as coded none is. A type of which nothing is known
+//! counts as those of which something is. `allox` owes gangs of several GPUs nothing, as coded: they run on GPUs that
+//! nobody else wants, and are told so. With `compatibility` the shares of `makespan` are those at which the public solver
+//! ends (`solve::blocks::within`); those of other objectives lie in the middle of all best ones, which is near where it
+//! ends.
 
 pub mod allocation;
 mod answer;

@@ -1,13 +1,14 @@
-//! AlloX: the least average completion time of jobs on one GPU each, by an assignment (Le et al., EuroSys 2020; `allox` in Gavel's
-//! code).
+//! AlloX: the least average completion time of jobs on one GPU each, by an assignment (Le et al., EuroSys 2020; `allox` in
+//! Gavel's code).
 //!
 //! A job that is the k-th from the end on its GPU delays k jobs, itself among them, so it costs k times its own time
 //! there. The assignment of jobs to places costs least; only jobs that come first on their GPUs are placed, the others are
 //! asked again the next time, and running jobs stay.
 //!
-//! Where we differ: the public code has a column for each place of each GPU; here GPUs of one type share their columns, which have as many
-//! places as there are of them, and no more columns than can be used at best. The least cost is the same. The age of a job costs the same in all places, so it is
-//! left out. Which of several equal GPUs a job gets does not matter; of the jobs with as many after them, older ones go first.
+//! Where we differ: the public code has a column for each place of each GPU; here GPUs of one type share their columns,
+//! which have as many places as there are of them, and no more columns than can be used at best. The least cost is the same.
+//! The age of a job costs the same in all places, so it is left out. Which of several equal GPUs a job gets does not matter;
+//! of the jobs with as many after them, older ones go first.
 
 use super::problem::{Problem, Shares};
 use crate::solve::assign;
@@ -15,9 +16,9 @@ use crate::solve::assign;
 /// Jobs of more GPUs are left out: the assignment is of jobs to single GPUs.
 pub const ALLOX_GPUS: u32 = 1;
 
-/// Whole shares for jobs that are to run now: those that run already on the columns given, and those that come first. `alpha` is
-/// the share of waiting jobs that are looked at, oldest first, but at least as many as there are free GPUs. Jobs of several
-/// GPUs are not placed.
+/// Whole shares for jobs that are to run now: those that run already on the columns given, and those that come first.
+/// `alpha` is the share of waiting jobs that are looked at, oldest first, but at least as many as there are free GPUs. Jobs
+/// of several GPUs are not placed.
 pub fn allox(problem: &Problem, running: &[Option<usize>], alpha: f64) -> Shares {
     let mut shares = Shares::nothing(problem.jobs.len(), problem.columns.len());
     let mut free: Vec<u32> = problem.pools.iter().map(|pool| pool.gpus).collect();

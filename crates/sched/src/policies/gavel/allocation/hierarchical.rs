@@ -1,4 +1,5 @@
-//! Fairness among entities and within them, by filling water (Gavel, section 4.3; `max_min_fairness_water_filling` in its code).
+//! Fairness among entities and within them, by filling water (Gavel, section 4.3; `max_min_fairness_water_filling` in its
+//! code).
 //!
 //! Entities share by their weights, and within an entity either all of its jobs by theirs, or one after the other as they
 //! came. All levels (a job's rate over that of an equal share) rise together in these proportions until some job's cannot
@@ -8,8 +9,9 @@
 //! still rise by a ten-thousandth. We need none: the answer lies in the middle of all best ones, and there the levels of
 //! exactly those jobs are above their bounds that can be at all. Where that is too close to call, the job alone is tried.
 //!
-//! Each pass leaves at least one job stuck, and where an entity takes its jobs in turn often just one: then there are as many programs as
-//! jobs, which takes seconds for some hundred of them. With fairness everywhere 2,048 jobs take about two seconds.
+//! Each pass leaves at least one job stuck, and where an entity takes its jobs in turn often just one: then there are as
+//! many programs as jobs, which takes seconds for some hundred of them. With fairness everywhere 2,048 jobs take about two
+//! seconds.
 
 use super::frame::{self, Cell, Solved, Space};
 use super::packing::{PackedAllocation, Sharing};
