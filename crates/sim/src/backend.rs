@@ -288,7 +288,7 @@ impl SimBackend {
         let attempt = self.run(id).attempt;
         let reports = match self.overheads(id) {
             Some(overheads) => overheads.reports.is_some(),
-            None => self.options.report_every.is_some(),
+            None => self.options.report_every.is_some() || self.run(id).tasks.is_some(),
         };
         if reports {
             self.advance(id);

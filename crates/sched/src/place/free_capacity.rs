@@ -347,19 +347,21 @@ impl FreeCapacity {
     fn is_free(&self, allocation: &Allocation, shape: &Parallelism) -> bool {
         // Two tasks of one job on one node are checked together: sum first, then compare.
         let placements = allocation.placements();
-        placements.iter().enumerate().all(|(i, p)| {
+        placements.iter().all(|p| {
             let room = &self.nodes[p.node.index()];
             if placements.len() == 1 {
                 return room.is_there && room.can_take(p.gpus, &demand(p, shape));
             }
             let same_node = || placements.iter().filter(|other| other.node == p.node);
             let total = same_node().fold(Resources::NONE, |sum, other| sum + demand(other, shape));
-            let apart = !placements[..i].iter().any(|other| {
-                other.node == p.node
-                    && other.gpus.devices & p.gpus.devices != 0
-                    && u64::from(other.gpus.share_milli) + u64::from(p.gpus.share_milli) > GPU
-            });
-            room.is_there && apart && room.can_take(p.gpus, &total)
+            // Tasks of one job may share a device; what they take of it counts together.
+            let taken = |i: u32| -> u64 {
+                let there = same_node().filter(|other| other.gpus.devices >> i & 1 == 1);
+                there.map(|other| u64::from(other.gpus.share_milli)).sum()
+            };
+            room.is_there
+                && total.fits_in(&room.room)
+                && bits(p.gpus.devices).all(|i| i < room.gpu_count && taken(i) <= room.free_share(i))
         })
     }
 
