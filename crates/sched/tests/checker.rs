@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use common::plain_job;
 use trainyard_sched::control::{Fault, check};
-use trainyard_sched::decide::{Abilities, Change, Decision, Reason, Verdict};
+use trainyard_sched::decide::{Abilities, Change, Decision, Enough, Reason, Verdict};
 use trainyard_sched::model::{
     Allocation, Attempt, Cluster, CopyId, DataParallel, GpuSet, GpuTypeId, GpuTypeSet, Job, JobId, NodeId,
-    NodeState, Parallelism, Placement, Quotas, RackId, Resources, SERVER_TASK, Seed, StopRule, TaskId,
-    Tenants, Time, Topology, WORKER_TASK, WorkerRange,
+    NodeState, Parallelism, Placement, Quotas, RackId, Relaxing, Resources, SERVER_TASK, Seed, StopRule,
+    TaskId, Tenants, Time, Topology, WORKER_TASK, WorkerRange,
 };
 use trainyard_sched::view::{Causes, Changed, JobView, Note, Phase, Snapshot};
 
@@ -279,8 +279,18 @@ fn verdicts_that_contradict_the_target_are_found() {
 
 #[test]
 fn relaxing_without_leave_is_found() {
-    let changes = vec![Change::Relax { job: ONE, to: StopRule::Iterations(1) }];
-    let given = Decision { changes, ..Decision::default() };
-    finds(two(), &given, &[Fault::MayNotRelax { job: ONE }]);
-    finds(changed(|job| job.goals.may_relax = true), &given, &[]);
+    let given = |changes| Decision { changes, ..Decision::default() };
+    let relax = Change::Relax { job: ONE, to: StopRule::AtPeak };
+    let why = Enough::Reached { accuracy: 0.91, needed: 0.9 };
+    let stop = Change::Stop { job: ONE, why, saved_gpu_s: 1.0 };
+    let unallowed = [Fault::MayNotRelax { job: ONE }];
+    finds(two(), &given(vec![relax]), &unallowed);
+    let other = Relaxing { peak_to_accuracy: true, own_to_accuracy: true, own_to_peak: false };
+    finds(changed(|job| job.goals.may_relax = other), &given(vec![relax]), &unallowed);
+    let own = Relaxing { own_to_peak: true, ..Relaxing::NONE };
+    finds(changed(|job| job.goals.may_relax = own), &given(vec![relax, stop]), &[]);
+    // A job that runs to its own end is not cut short, whatever may be done under overload.
+    finds(changed(|job| job.goals.may_relax = own), &given(vec![stop]), &unallowed);
+    finds(changed(|job| job.goals.stop = StopRule::AtPeak), &given(vec![stop]), &[]);
+    finds(two(), &given(vec![Change::Restore { job: JobId(9) }]), &[Fault::UnknownJob { job: JobId(9) }]);
 }

@@ -202,7 +202,7 @@ fn is_whole(view: &JobView, target: &Allocation) -> bool {
             job.workers.has(target.count_of(WORKER_TASK) / copies) && fitting
         }
         Parallelism::TaskGraph(graph) => {
-            (0..graph.tasks.len() as u32).all(|i| target.count_of(TaskId(i)) == 1)
+            (0..graph.tasks().len() as u32).all(|i| target.count_of(TaskId(i)) == 1)
         }
     }
 }

@@ -6,6 +6,7 @@
 mod forking;
 mod inspection;
 mod neighbours;
+mod tasks;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
@@ -22,6 +23,7 @@ use crate::occupancy::Occupancy;
 pub use crate::options::Options;
 use crate::physics::Physics;
 use crate::running::{Life, Running};
+use crate::tasks::Loads;
 use crate::truth::{Overheads, Reporting};
 use crate::workload::Workload;
 
@@ -46,6 +48,12 @@ pub struct SimBackend {
     running: BTreeSet<JobId>,
     options: Options,
     idle_alarms: u32,
+    /// Whether any job is a graph of tasks. Without one, nobody asks what is used.
+    has_graphs: bool,
+    loads: Loads,
+    /// Nodes where somebody came or went since jobs of tasks there were timed.
+    crowded: BTreeSet<NodeId>,
+    is_ticking: bool,
 }
 
 /// Something to come. The number tells what has become void.
@@ -61,6 +69,8 @@ enum Coming {
     Rested(JobId, Attempt, u64),
     Finished(JobId, Attempt, u64),
     Report(JobId, Attempt),
+    Tick,
+    TasksLoaded(JobId, Attempt),
 }
 
 impl SimBackend {
@@ -69,6 +79,10 @@ impl SimBackend {
         let mut backend = Self {
             now: Time::ZERO,
             occupancy: Occupancy::new(&cluster),
+            loads: Loads::new(&cluster),
+            has_graphs: workload.jobs.iter().any(|(job, _)| job.shape.data_parallel().is_none()),
+            crowded: BTreeSet::new(),
+            is_ticking: false,
             jobs: workload.jobs.iter().map(|_| Life::default()).collect(),
             cluster,
             physics,
@@ -116,12 +130,13 @@ impl SimBackend {
     fn is_void(&self, what: Coming) -> bool {
         let run = |id: JobId| self.jobs[id.index()].run.as_ref();
         match what {
-            Coming::NodeChange(_) | Coming::Outside(_) => false,
+            Coming::NodeChange(_) | Coming::Outside(_) | Coming::Tick => false,
             Coming::Loaded(id, attempt)
             | Coming::Saved(id, attempt)
             | Coming::Moved(id, attempt)
             | Coming::Merged(id, attempt)
             | Coming::CopyLoaded(id, attempt, ..)
+            | Coming::TasksLoaded(id, attempt)
             | Coming::Report(id, attempt) => run(id).is_none_or(|run| {
                 // A job that was told to stop neither comes to training nor goes on.
                 run.attempt != attempt || (run.is_stopping && !matches!(what, Coming::Saved(..)))
@@ -163,6 +178,8 @@ impl SimBackend {
             Coming::Rested(id, attempt, _) => self.rested(id, attempt),
             Coming::Finished(id, ..) => self.finished(id),
             Coming::Report(id, attempt) => self.report(id, attempt),
+            Coming::Tick => self.tick(),
+            Coming::TasksLoaded(id, attempt) => self.tasks_loaded(id, attempt),
         }
     }
 
@@ -293,16 +310,27 @@ impl SimBackend {
     /// Works out a job's speed anew and when it will be done; returns iterations a second.
     fn retime(&mut self, id: JobId) -> f64 {
         self.advance(id);
+        if let Some(per_s) = self.tasks_per_s(id) {
+            self.run(id).forecast += 1;
+            return self.expect_end(id, per_s);
+        }
         let crowd = self.crowd(id);
         let (job, truth) = &self.workload.jobs[id.index()];
         let run = self.jobs[id.index()].run.as_mut().expect("only a running job is timed");
-        let speed = |held: &Allocation| self.physics.iterations_per_s(&self.cluster, job, truth, held, crowd);
         run.forecast += 1;
+        let speed = |held: &Allocation| self.physics.iterations_per_s(&self.cluster, job, truth, held, crowd);
         if let Some(copies) = &mut run.copies {
             copies.retime(speed);
             return self.expect_of_copies(id);
         }
         let per_s = speed(&run.held);
+        self.expect_end(id, per_s)
+    }
+
+    /// A job goes so fast from now on.
+    fn expect_end(&mut self, id: JobId, per_s: f64) -> f64 {
+        let truth = &self.workload.jobs[id.index()].1;
+        let run = self.jobs[id.index()].run.as_mut().expect("only a running job is timed");
         run.per_s = per_s;
         let (left, attempt, forecast) =
             (truth.iterations - run.iterations + run.warm_up, run.attempt, run.forecast);
@@ -316,6 +344,7 @@ impl SimBackend {
     /// A job leaves its devices; returns its iterations.
     fn release(&mut self, id: JobId) -> f64 {
         self.advance(id);
+        self.tasks_leave(id);
         let run = self.jobs[id.index()].run.take().expect("only a job that holds something is released");
         self.jobs[id.index()].iterations = run.iterations;
         self.occupancy.leave(id, &run.held, &self.workload.jobs[id.index()].0.shape);
@@ -350,6 +379,7 @@ impl SimBackend {
         self.jobs[id.index()].run =
             Some(Running::new(attempt, allocation.clone(), self.now, iterations, quotas));
         self.running.insert(id);
+        self.tasks_enter(id);
         if load == Span::ZERO {
             self.loaded(id);
         } else {
@@ -418,6 +448,7 @@ impl Backend for SimBackend {
     }
 
     fn wait(&mut self, until: Option<Time>) -> Option<Batch> {
+        self.settle_crowd();
         if !self.ready.is_empty() {
             return Some(Batch { at: self.now, events: std::mem::take(&mut self.ready) });
         }

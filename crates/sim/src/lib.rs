@@ -2,6 +2,7 @@
 
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
+pub mod accuracy;
 pub mod backend;
 pub mod capacity;
 pub mod cluster;
@@ -23,6 +24,7 @@ pub mod simulate;
 pub mod slotted;
 mod strangers;
 mod supplement;
+pub mod tasks;
 pub mod trace;
 pub mod truth;
 pub mod workload;

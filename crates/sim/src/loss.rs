@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use trainyard_sched::model::{Curve, LossPoint, Seed};
 
+use crate::accuracy::TrueAccuracy;
 use crate::curves::Recording;
 
 /// A report carries no more losses than this; what lies between them is left out.
@@ -53,17 +54,19 @@ pub struct TrueLoss {
     pub noise: f64,
     /// The seed of the noise.
     pub seed: Seed,
+    /// The accuracy beside it, where the course has none of its own.
+    pub accuracy: Option<TrueAccuracy>,
 }
 
 impl TrueLoss {
     /// A loss that follows a curve exactly.
     pub const fn exact(curve: Curve) -> Self {
-        Self { course: Course::Formula(curve), noise: 0.0, seed: Seed(0) }
+        Self { course: Course::Formula(curve), noise: 0.0, seed: Seed(0), accuracy: None }
     }
 
     /// A loss that goes as it once went.
     pub const fn recorded(recording: Arc<Recording>) -> Self {
-        Self { course: Course::Recorded(recording), noise: 0.0, seed: Seed(0) }
+        Self { course: Course::Recorded(recording), noise: 0.0, seed: Seed(0), accuracy: None }
     }
 
     /// The loss that is reported after `k` iterations.
@@ -73,6 +76,11 @@ impl TrueLoss {
             return loss;
         }
         loss * (self.noise * normal(self.seed.numbered(k as u64))).exp()
+    }
+
+    /// The accuracy that is reported after `k` iterations, if any is.
+    pub fn accuracy(&self, k: f64) -> Option<f64> {
+        self.course.accuracy(k).or_else(|| Some(self.accuracy.as_ref()?.after(k)))
     }
 
     /// What a job reports that has come from `from` to `to` iterations: every whole iteration on the way, or as many of
@@ -90,14 +98,14 @@ impl TrueLoss {
             .map(|i| LossPoint {
                 iteration: at(i),
                 loss: self.reported(at(i)),
-                accuracy: self.course.accuracy(at(i)),
+                accuracy: self.accuracy(at(i)),
             })
             .collect()
     }
 }
 
 /// A standard normal number from two uniform ones (Box and Muller, 1958).
-fn normal(seed: Seed) -> f64 {
+pub(crate) fn normal(seed: Seed) -> f64 {
     let uniform = |name: &str| ((seed.branch(name).0 >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
     (-2.0 * uniform("radius").ln()).sqrt() * (std::f64::consts::TAU * uniform("angle")).cos()
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use trainyard_sched::model::{Allocation, Cluster, GPU, JobId, Parallelism, Resources};
+use trainyard_sched::model::{Allocation, Cluster, GPU, JobId, NodeId, Parallelism, Resources};
 
 use crate::physics::Crowd;
 
@@ -74,6 +74,11 @@ impl Occupancy {
     /// Everyone on the nodes of an allocation.
     pub(crate) fn neighbours(&self, held: &Allocation) -> BTreeSet<JobId> {
         held.placements().iter().flat_map(|p| self.nodes[p.node.index()].jobs.iter().copied()).collect()
+    }
+
+    /// Everyone on some nodes.
+    pub(crate) fn on(&self, nodes: impl Iterator<Item = NodeId>) -> BTreeSet<JobId> {
+        nodes.flat_map(|node| self.nodes[node.index()].jobs.iter().copied()).collect()
     }
 
     /// The other jobs on the devices of a job that are given away in parts.

@@ -3,6 +3,7 @@
 use trainyard_sched::model::{Allocation, Attempt, Quotas, Span, Time};
 
 use crate::copies::Copies;
+use crate::tasks::RunningTasks;
 
 /// One job, from its arrival to its end.
 #[derive(Clone, Debug, Default)]
@@ -38,6 +39,8 @@ pub(crate) struct Running {
     pub(crate) forecast: u64,
     /// Its copies, if it has several; how far it is is what they did.
     pub(crate) copies: Option<Copies>,
+    /// Its tasks, if it is a graph of them.
+    pub(crate) tasks: Option<Box<RunningTasks>>,
 }
 
 impl Running {
@@ -62,6 +65,7 @@ impl Running {
             is_paused: false,
             reported: (iterations > 0.0).then_some(iterations),
             forecast: 0,
+            tasks: None,
         }
     }
 

@@ -72,6 +72,8 @@ pub fn natural_horizon(workload: &Workload, cluster: &Cluster) -> Time {
             }
             Speed::Table { table, row } => table.slowest_per_s(*row).unwrap_or(1.0),
             Speed::Measured(speeds) => speeds.slowest_per_s().unwrap_or(1.0),
+            // What it sends from node to node, and a crowd, may make it several times slower.
+            Speed::Graph(graph) => 0.25 / graph.idle_iteration_s(&job.shape).max(1e-6),
         };
         let duration_s = truth.iterations / per_s.max(1e-9);
         work_gpu_s += duration_s * (job.shape.minimum().gpu_milli as f64 / GPU as f64).max(1.0);

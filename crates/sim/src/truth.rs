@@ -8,6 +8,7 @@ use trainyard_sched::model::{Allocation, Attempt, MoveCost, Span, SpeedFunction}
 
 use crate::loss::TrueLoss;
 use crate::physics::{MeasuredSpeeds, ThroughputTable};
+use crate::tasks::TrueGraph;
 
 /// The truth about one job.
 #[derive(Clone, Debug, PartialEq)]
@@ -77,6 +78,8 @@ pub enum Speed {
     },
     /// As measured of this very job, by size and place.
     Measured(Arc<MeasuredSpeeds>),
+    /// As its graph of tasks comes to.
+    Graph(TrueGraph),
 }
 
 impl Overheads {

@@ -85,7 +85,7 @@ impl Workload {
     pub fn honest(truth: &Truth) -> Declared {
         let iteration = match &truth.speed {
             Speed::Fixed { iteration, .. } => Some(*iteration),
-            Speed::Function(_) | Speed::Table { .. } | Speed::Measured(_) => None,
+            Speed::Function(_) | Speed::Table { .. } | Speed::Measured(_) | Speed::Graph(_) => None,
         };
         Declared { iterations: Some(truth.iterations), iteration, ..Declared::default() }
     }

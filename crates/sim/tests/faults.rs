@@ -354,7 +354,7 @@ fn compare_with_truth(core: &Core, chaos: &Chaos) {
         let whole = match &view.job.shape {
             Parallelism::DataParallel(shape) => shape.workers.has(held.count_of(WORKER_TASK)),
             Parallelism::TaskGraph(graph) => {
-                (0..graph.tasks.len() as u32).all(|task| held.count_of(TaskId(task)) == 1)
+                (0..graph.tasks().len() as u32).all(|task| held.count_of(TaskId(task)) == 1)
             }
         };
         assert!(whole, "{id} holds a part of its gang: {held}");

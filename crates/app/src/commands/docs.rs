@@ -119,9 +119,8 @@ fn presets() -> String {
     );
     let mut rows: Vec<(String, Vec<String>)> = Vec::new();
     for preset in PRESETS {
-        let Some(profiled) = preset.profiled else { continue };
-        let defaults = profiled.defaults();
-        for Parameter { name, meaning, unit, values } in profiled.parameters() {
+        let (parameters, defaults) = preset.options();
+        for Parameter { name, meaning, unit, values } in parameters {
             let default = short_value(&defaults[*name]);
             let row = format!("| `{name}` | {meaning} | {unit} | {values} | `{default}` |");
             let name = format!("`{}`", preset.name);

@@ -63,7 +63,7 @@ impl Inspection {
             .iter()
             .filter_map(|(_, truth)| match &truth.speed {
                 Speed::Fixed { iteration, .. } => Some(truth.iterations * iteration.as_secs_f64()),
-                Speed::Function(_) | Speed::Table { .. } | Speed::Measured(_) => None,
+                Speed::Function(_) | Speed::Table { .. } | Speed::Measured(_) | Speed::Graph(_) => None,
             })
             .collect();
         durations.sort_by(f64::total_cmp);

@@ -296,6 +296,8 @@ impl Teller<'_> {
             Event::Resized { .. } => "resized",
             Event::Stopped { .. } => "stopped",
             Event::Progress { .. } => "progress",
+            // Every few seconds for every job: nobody would see anything else.
+            Event::Used { .. } => return None,
             Event::Merged { .. } => "merged",
             Event::Lost { .. } => "lost",
             Event::Finished { .. } => "finished",

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::decide::{Abilities, Change, Decision};
 use crate::model::{
-    Allocation, CopyId, GPU, Job, JobId, NodeId, NodeState, Parallelism, Quotas, SERVER_TASK, TaskId,
-    Topology, WORKER_TASK, WorkerRange,
+    Allocation, CopyId, GPU, Job, JobId, NodeId, NodeState, Parallelism, Quotas, SERVER_TASK, StopRule,
+    TaskId, Topology, WORKER_TASK, WorkerRange,
 };
 use crate::view::{JobView, Phase, Snapshot};
 
@@ -86,7 +86,7 @@ pub enum Fault {
         /// The job.
         job: JobId,
     },
-    /// A stop rule is changed without the owner's leave.
+    /// A stop rule is changed, or a job is cut short, without the owner's leave.
     MayNotRelax {
         /// The job.
         job: JobId,
@@ -157,18 +157,34 @@ pub(super) fn check_against(
     }
     check_verdicts(seen, decision, &mut faults);
     check_merges(seen, decision, abilities, &mut faults);
+    check_changes(seen, decision, &mut faults);
+    faults
+}
+
+/// Changes of jobs that are there, as far as their owners allow them.
+fn check_changes(seen: &Snapshot, decision: &Decision, faults: &mut Vec<Fault>) {
     for change in &decision.changes {
-        match change {
-            Change::Relax { job, .. } if !seen.job(*job).is_some_and(|view| view.job.goals.may_relax) => {
-                faults.push(Fault::MayNotRelax { job: *job });
-            }
-            Change::Reject { job } if seen.job(*job).is_none() => {
-                faults.push(Fault::UnknownJob { job: *job });
-            }
-            Change::Relax { .. } | Change::Reject { .. } => {}
+        let Some(view) = seen.job(change.job()) else {
+            faults.push(Fault::UnknownJob { job: change.job() });
+            continue;
+        };
+        let allowed = match change {
+            Change::Relax { to, .. } => view.job.goals.may_relax.allows(view.job.goals.stop, *to),
+            // Whoever runs to its own end is not cut short, unless its rule was replaced.
+            Change::Stop { .. } => may_be_cut(view, decision),
+            Change::Restore { .. } | Change::Reject { .. } => true,
+        };
+        if !allowed {
+            faults.push(Fault::MayNotRelax { job: change.job() });
         }
     }
-    faults
+}
+
+/// Whether a stop rule holds for a job that ends it before its own end, now or by this very decision.
+fn may_be_cut(view: &JobView, decision: &Decision) -> bool {
+    let own = |rule: StopRule| matches!(rule, StopRule::OwnIterations | StopRule::Iterations(_));
+    let relaxed = |change: &Change| matches!(change, Change::Relax { job, .. } if *job == view.id());
+    !own(view.stop_rule()) || decision.changes.iter().any(relaxed)
 }
 
 fn check_room(sound: &[(&JobView, &Allocation)], planned: &mut Ledger, faults: &mut Vec<Fault>) {
@@ -289,9 +305,9 @@ fn check_gang(job: &Job, target: &Allocation) -> Option<Fault> {
             }
             None
         }
-        Parallelism::TaskGraph(graph) => (0..graph.tasks.len() as u32).map(TaskId).find_map(|task| {
+        Parallelism::TaskGraph(graph) => (0..graph.tasks().len() as u32).map(TaskId).find_map(|task| {
             let count = target.count_of(task);
-            let fine = count == 1 || (count == 0 && graph.partial);
+            let fine = count == 1 || (count == 0 && graph.is_partial());
             if fine { None } else { wrong(task, count) }
         }),
     }

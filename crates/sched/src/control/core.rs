@@ -303,6 +303,8 @@ impl Core {
         for change in &decision.changes {
             match *change {
                 Change::Relax { job, to } => self.state.relax(job, to),
+                Change::Restore { job } => self.state.restore(job),
+                Change::Stop { job, .. } => self.state.end(at, job, Outcome::StopRuleMet),
                 Change::Reject { job } => self.state.end(at, job, Outcome::Rejected),
             }
         }
@@ -328,7 +330,5 @@ fn drop_faulty(decision: &mut Decision, faults: &[Fault]) {
     decision.merges.retain(|(job, _)| !faulty(*job));
     decision.notes.retain(|(job, _)| !faulty(*job));
     decision.verdicts.retain(|(job, _)| !faulty(*job));
-    decision.changes.retain(|change| match change {
-        Change::Relax { job, .. } | Change::Reject { job } => !faulty(*job),
-    });
+    decision.changes.retain(|change| !faulty(change.job()));
 }

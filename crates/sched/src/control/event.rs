@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::model::{
-    Allocation, Attempt, CopyProgress, Job, JobId, LossPoint, NodeId, NodeState, Quotas, any_number,
+    Allocation, Attempt, CopyProgress, Job, JobId, LossPoint, NodeId, NodeState, Quotas, Usage, any_number,
 };
 
 /// Something that happened. Every event may come twice or late; applying it again changes nothing.
@@ -105,6 +105,15 @@ pub enum Event {
         /// How far each copy is, if it has several. Older journals do not say.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         copies: Vec<CopyProgress>,
+    },
+    /// What the tasks of an attempt used lately.
+    Used {
+        /// The job.
+        job: JobId,
+        /// Which start.
+        attempt: Attempt,
+        /// What each of them used, as far as known.
+        usage: Usage,
     },
     /// The copies of a job now have the same parameters.
     Merged {
@@ -254,6 +263,7 @@ impl Event {
             | Self::Resized { job, attempt, .. }
             | Self::Stopped { job, attempt, .. }
             | Self::Progress { job, attempt, .. }
+            | Self::Used { job, attempt, .. }
             | Self::Merged { job, attempt, .. }
             | Self::Lost { job, attempt, .. }
             | Self::Finished { job, attempt, .. } => Some((*job, *attempt)),
@@ -271,6 +281,7 @@ impl Event {
             | Self::Resized { job, .. }
             | Self::Stopped { job, .. }
             | Self::Progress { job, .. }
+            | Self::Used { job, .. }
             | Self::Merged { job, .. }
             | Self::Lost { job, .. }
             | Self::Finished { job, .. } => Some(*job),

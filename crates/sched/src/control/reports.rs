@@ -68,7 +68,7 @@ impl State {
             if !losses.is_empty() {
                 Arc::make_mut(&mut view.losses).report(losses, &view.job.declared.loss, fitting.as_ref());
             }
-            view.job.goals.stop
+            view.stop_rule()
         });
         let mut accuracies = losses.iter().filter_map(|point| point.accuracy).filter(|x| x.is_finite());
         let met = match rule {

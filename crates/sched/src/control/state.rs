@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use crate::decide::{Decision, Reason, Verdict};
 use crate::estimate::Fitting;
 use crate::model::{
-    Allocation, Attempt, Cluster, Job, JobId, NodeId, NodeState, Seed, Span, StopRule, Tenants, Time,
+    Allocation, Attempt, Cluster, Job, JobId, NodeId, NodeState, Seed, Span, StopRule, Tenants, Time, Usage,
 };
 use crate::view::{Causes, Changed, JobView, Jobs, Note, Phase, Snapshot};
 
@@ -322,6 +322,10 @@ impl State {
             Event::Progress { iterations, speed, saved, losses, copies, .. } => {
                 self.progress(at, id, (*iterations, *speed, *saved), (losses, copies))
             }
+            Event::Used { usage, .. } => {
+                self.edit(id, |view| view.used = usage.clone());
+                Causes::NONE
+            }
             Event::Merged { number, .. } => self.merged(id, *number),
             Event::StartFailed { node, .. } => {
                 let kept = self.job(id).map_or(0.0, |view| view.done.saved);
@@ -413,6 +417,7 @@ impl State {
         view.done.iterations = iterations;
         view.done.saved = iterations;
         view.done.copies.clear();
+        view.used = Usage::NONE;
         (view.done.speed, view.done.as_of, view.done.saved_at) = (0.0, at, at);
         self.unmerged.remove(&id);
         self.forget_stretch(id);
@@ -452,10 +457,16 @@ impl State {
 
     pub(super) fn relax(&mut self, id: JobId, to: StopRule) {
         self.edit(id, |view| {
-            if view.job.goals.may_relax {
-                Arc::make_mut(&mut view.job).goals.stop = to;
+            if view.job.goals.may_relax.allows(view.job.goals.stop, to) {
+                view.relaxed = Some(to);
             }
         });
+        self.touch(id);
+    }
+
+    /// The stop rule of its owner holds again.
+    pub(super) fn restore(&mut self, id: JobId) {
+        self.edit(id, |view| view.relaxed = None);
         self.touch(id);
     }
 

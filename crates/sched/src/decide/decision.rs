@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Allocation, JobId, Quotas, StopRule, Time};
+use crate::model::{Allocation, JobId, Quotas, StopRule, Time, any_number};
 use crate::view::Note;
 
 use super::Verdict;
@@ -40,9 +40,84 @@ pub enum Change {
         /// Its new rule.
         to: StopRule,
     },
+    /// The owner's own stop rule holds again.
+    Restore {
+        /// The job.
+        job: JobId,
+    },
+    /// The job has had enough by its stop rule and ends here, as one that met it. Its owner may take it up again.
+    Stop {
+        /// The job.
+        job: JobId,
+        /// Why.
+        why: Enough,
+        /// GPU-seconds that it would still have taken to its last iteration, as far as can be foretold.
+        #[serde(with = "any_number")]
+        saved_gpu_s: f64,
+    },
     /// The job can never run and leaves the queue.
     Reject {
         /// The job.
         job: JobId,
     },
+}
+
+/// Why a job has had enough before its last iteration (MLFS, section 3.5).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "enough")]
+pub enum Enough {
+    /// It has reached the accuracy that its owner needs.
+    Reached {
+        /// The best that it reported.
+        #[serde(with = "any_number")]
+        accuracy: f64,
+        /// What its owner needs.
+        #[serde(with = "any_number")]
+        needed: f64,
+    },
+    /// It is as good as it is going to be.
+    AtPeak {
+        /// The best that it reported.
+        #[serde(with = "any_number")]
+        accuracy: f64,
+        /// The best that is expected of it.
+        #[serde(with = "any_number")]
+        expected: f64,
+        /// The standard deviation of that.
+        #[serde(with = "any_number")]
+        deviation: f64,
+    },
+    /// It has not become better for a while, and is unlikely to.
+    Stalled {
+        /// The best that it reported.
+        #[serde(with = "any_number")]
+        accuracy: f64,
+        /// The probability that it becomes better.
+        #[serde(with = "any_number")]
+        chance: f64,
+    },
+    /// It is unlikely ever to reach the accuracy that its owner needs.
+    Hopeless {
+        /// The best that it reported.
+        #[serde(with = "any_number")]
+        accuracy: f64,
+        /// What its owner needs.
+        #[serde(with = "any_number")]
+        needed: f64,
+        /// The probability that it gets there.
+        #[serde(with = "any_number")]
+        chance: f64,
+    },
+}
+
+impl Change {
+    /// The job that it is about.
+    pub const fn job(&self) -> JobId {
+        match self {
+            Self::Relax { job, .. }
+            | Self::Restore { job }
+            | Self::Stop { job, .. }
+            | Self::Reject { job } => *job,
+        }
+    }
 }

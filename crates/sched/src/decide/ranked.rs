@@ -310,7 +310,7 @@ impl<K: Rank> Ranked<K> {
         let is_part = |demand: &Resources| !demand.gpu_milli.is_multiple_of(GPU);
         let wants_part = match &waiting.job.shape {
             Parallelism::DataParallel(shape) => is_part(&shape.worker),
-            Parallelism::TaskGraph(graph) => graph.tasks.iter().any(|task| is_part(&task.demand)),
+            Parallelism::TaskGraph(graph) => graph.tasks().iter().any(|task| is_part(&task.demand)),
         };
         let need = if wants_part { 0 } else { waiting.job.shape.minimum().gpu_milli };
         let Self { plan, running, .. } = self;

@@ -8,7 +8,7 @@ mod speed;
 mod throughput;
 
 pub use accuracy::AccuracyForecast;
-pub use iteration::{graph_iteration_s, ring_all_reduce_s};
+pub use iteration::{graph_iteration_s, ring_all_reduce_s, tails_s};
 pub use loss::{
     Expected, Family, Fit, Fitting, LossHealth, LossHistory, LossTrend, MAX_LOSS_POINTS, Milestone, Reached,
     Recency, fit_inverse,

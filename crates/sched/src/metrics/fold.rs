@@ -229,6 +229,7 @@ impl Metrics {
             Event::Withdrawn { .. }
             | Event::NodeChanged { .. }
             | Event::PolicyChanged { .. }
+            | Event::Used { .. }
             | Event::Merged { .. } => {}
         }
     }

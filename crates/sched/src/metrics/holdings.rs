@@ -105,6 +105,7 @@ impl Holdings {
                 | Event::PolicyChanged { .. }
                 | Event::Started { .. }
                 | Event::Progress { .. }
+                | Event::Used { .. }
                 | Event::Merged { .. } => {}
             }
         }

@@ -304,6 +304,7 @@ impl Quality {
             | Event::Withdrawn { .. }
             | Event::NodeChanged { .. }
             | Event::PolicyChanged { .. }
+            | Event::Used { .. }
             | Event::Merged { .. } => {}
         }
     }

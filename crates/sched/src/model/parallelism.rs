@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Resources, TaskId};
+use super::{Resources, TaskGraph, TaskId};
 
 /// The shape of a job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -53,41 +53,6 @@ impl WorkerRange {
     }
 }
 
-/// A job whose model is cut into parts.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct TaskGraph {
-    /// The tasks; a task's id is its position.
-    pub tasks: Vec<Task>,
-    /// Data that flows from one task to another in every iteration.
-    pub edges: Vec<Edge>,
-    /// Whether the job makes progress while only some of its replicas are placed.
-    pub partial: bool,
-}
-
-/// One model partition of one replica, run by one persistent worker (MLFS, section 3.2).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Task {
-    /// What it needs while it runs.
-    pub demand: Resources,
-    /// Parameters in its partition.
-    pub parameters: u64,
-    /// Which replica of the whole graph it belongs to; `None` for a parameter server shared by all.
-    pub replica: Option<u32>,
-    /// Seconds of computing in one iteration on an idle reference device.
-    pub compute_s: f64,
-}
-
-/// Data that flows between two tasks.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Edge {
-    /// The producer.
-    pub from: TaskId,
-    /// The consumer.
-    pub to: TaskId,
-    /// Bytes in one iteration.
-    pub bytes: u64,
-}
-
 impl Parallelism {
     /// A gang of `count` workers with one whole GPU each.
     pub fn gang(count: u32) -> Self {
@@ -114,7 +79,7 @@ impl Parallelism {
                 super::SERVER_TASK => job.server,
                 _ => None,
             },
-            Self::TaskGraph(graph) => graph.tasks.get(task.index()).map(|task| task.demand),
+            Self::TaskGraph(graph) => graph.tasks().get(task.index()).map(|task| task.demand),
         }
     }
 
@@ -125,7 +90,9 @@ impl Parallelism {
                 let workers = job.worker.times(u64::from(job.workers.min));
                 job.server.map_or(workers, |server| workers + server.times(u64::from(job.servers.min)))
             }
-            Self::TaskGraph(graph) => graph.tasks.iter().fold(Resources::NONE, |sum, task| sum + task.demand),
+            Self::TaskGraph(graph) => {
+                graph.tasks().iter().fold(Resources::NONE, |sum, task| sum + task.demand)
+            }
         }
     }
 

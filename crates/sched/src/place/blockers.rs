@@ -28,7 +28,7 @@ fn largest_piece(shape: &Parallelism) -> Resources {
         Parallelism::DataParallel(job) => job.worker,
         Parallelism::TaskGraph(graph) => {
             let size = |r: &Resources| (r.gpu_milli, r.cpu_milli, r.memory_bytes);
-            graph.tasks.iter().map(|task| task.demand).max_by_key(size).unwrap_or_default()
+            graph.tasks().iter().map(|task| task.demand).max_by_key(size).unwrap_or_default()
         }
     }
 }

@@ -391,7 +391,7 @@ impl FreeCapacity {
 
     /// Every task in order on the fullest node that still holds it, all inside one fence.
     fn place_graph(&mut self, graph: &TaskGraph, wanted: &Wanted) -> Option<Allocation> {
-        let largest = graph.tasks.iter().map(|task| task.demand).max_by_key(|demand| demand.gpu_milli)?;
+        let largest = graph.tasks().iter().map(|task| task.demand).max_by_key(|demand| demand.gpu_milli)?;
         let fences: Vec<Fence> = self.fences(Rule::Pack, wanted, &largest).collect();
         let whole_nodes = |fence: &Fence| -> Vec<Fence> {
             let usable = self.in_order(&largest, *fence);
@@ -405,8 +405,8 @@ impl FreeCapacity {
     }
 
     fn place_graph_inside(&mut self, graph: &TaskGraph, fence: Fence) -> Option<Allocation> {
-        let mut placed: Vec<Placement> = Vec::with_capacity(graph.tasks.len());
-        for (i, task) in graph.tasks.iter().enumerate() {
+        let mut placed: Vec<Placement> = Vec::with_capacity(graph.tasks().len());
+        for (i, task) in graph.tasks().iter().enumerate() {
             let Some(chosen) = self.choose_one_node(Rule::Pack, &task.demand, 1, fence) else {
                 let shape = Parallelism::TaskGraph(graph.clone());
                 self.release(&Allocation::new(placed), &shape);

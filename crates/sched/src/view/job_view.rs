@@ -6,7 +6,10 @@ use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use crate::estimate::{LossHistory, MeasuredRates, SpeedHistory};
-use crate::model::{Allocation, Attempt, CopyId, GpuTypeId, Job, JobId, NodeId, Span, Time};
+use crate::model::{
+    Allocation, Attempt, CopyId, GpuTypeId, Job, JobId, NodeId, Resources, Span, StopRule, TaskId, Time,
+    Usage,
+};
 
 /// What the job is doing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,6 +51,12 @@ pub struct JobView {
     /// The speeds that were measured of it, by GPU type and workers.
     #[serde(default, skip_serializing_if = "MeasuredRates::is_empty")]
     pub measured: MeasuredRates,
+    /// What its tasks used lately, as far as anybody said.
+    #[serde(default, skip_serializing_if = "Usage::is_none")]
+    pub used: Usage,
+    /// The rule by which its own stop rule is replaced while the cluster is overloaded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub relaxed: Option<StopRule>,
     /// What the policy asked to remember about it.
     pub note: Note,
     /// A node on which it failed, and until when it should not go back there.
@@ -68,6 +77,8 @@ impl JobView {
             losses: Arc::default(),
             speeds: SpeedHistory::default(),
             measured: MeasuredRates::default(),
+            used: Usage::NONE,
+            relaxed: None,
             note: Note::default(),
             shuns: None,
         }
@@ -76,6 +87,16 @@ impl JobView {
     /// Its number.
     pub fn id(&self) -> JobId {
         self.job.id
+    }
+
+    /// When it has had enough: by its owner's rule, or by a cheaper one in its place.
+    pub fn stop_rule(&self) -> StopRule {
+        self.relaxed.unwrap_or(self.job.goals.stop)
+    }
+
+    /// What one of its tasks uses: as was said lately, else what it demands.
+    pub fn used_by(&self, task: TaskId) -> Resources {
+        self.used.of(task).or_else(|| self.job.shape.demand_of(task)).unwrap_or_default()
     }
 
     /// GPU time up to now in GPU-seconds, loading included: Tiresias' attained service.

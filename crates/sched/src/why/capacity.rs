@@ -73,7 +73,7 @@ fn piece(job: &Job) -> Resources {
     match &job.shape {
         Parallelism::DataParallel(shape) => shape.worker,
         Parallelism::TaskGraph(graph) => {
-            graph.tasks.iter().map(|task| task.demand).max_by_key(Resources::amounts).unwrap_or_default()
+            graph.tasks().iter().map(|task| task.demand).max_by_key(Resources::amounts).unwrap_or_default()
         }
     }
 }

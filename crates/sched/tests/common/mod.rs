@@ -129,9 +129,10 @@ fn shape(dice: &mut Dice) -> Parallelism {
                 parameters: 10,
                 replica: Some(replica as u32),
                 compute_s: 1.0,
+                state_bytes: 0,
             };
             let tasks = (0..1 + dice.roll(4)).map(|i| task(i % 2, 1 + dice.roll(2))).collect();
-            Parallelism::TaskGraph(TaskGraph { tasks, edges: Vec::new(), partial: false })
+            Parallelism::TaskGraph(TaskGraph::new(tasks, Vec::new(), None, false).expect("it has tasks"))
         }
         5 => Parallelism::rigid(1 + dice.roll(2) as u32, worker(dice.pick(&[2, 4]) * GPU)),
         _ => Parallelism::rigid(dice.pick(&gang), worker(GPU)),

@@ -95,6 +95,9 @@ impl SimBackend {
         if !trains || self.down(allocation).is_some() {
             return;
         }
+        if self.run(id).tasks.is_some() {
+            return self.resize_tasks(id, attempt, allocation);
+        }
         let before = self.run(id).held.clone();
         let real = self.overheads(id).map(|real| (real.stays(&before, allocation), real.resize));
         if real.is_some_and(|(stays, _)| !stays) {

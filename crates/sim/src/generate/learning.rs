@@ -110,6 +110,7 @@ impl Learning {
                 speed: Speed::Function(SpeedFunction::WithFixedPart { work_s, fixed_s: self.fixed_s }),
                 move_cost,
                 loss: Some(TrueLoss {
+                    accuracy: None,
                     course: Course::Formula(curve.rescaled(scale.0, scale.1)),
                     noise: self.noise,
                     seed: seed.branch("noise").numbered(u64::from(i)),

@@ -5,11 +5,10 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use trainyard_sched::estimate::{graph_iteration_s, ring_all_reduce_s};
-use trainyard_sched::model::{
-    Allocation, Cluster, GpuTypeId, Job, Link, NodeId, Parallelism, Placement, SERVER_TASK, TaskId,
-};
+use trainyard_sched::estimate::ring_all_reduce_s;
+use trainyard_sched::model::{Allocation, Cluster, GpuTypeId, Job, Link, Parallelism, SERVER_TASK, TaskId};
 
+use crate::tasks;
 use crate::truth::{Speed, Truth};
 
 use super::{Extent, Locality};
@@ -78,7 +77,7 @@ impl Physics {
                 .sum();
         }
         let per_s = match &job.shape {
-            Parallelism::TaskGraph(_) => self.graph_speed(cluster, job, held, crowd),
+            Parallelism::TaskGraph(_) => Self::graph_speed(cluster, job, truth, held),
             Parallelism::DataParallel(_) => self.gang_speed(cluster, truth, held, crowd),
         };
         let beside = beside_factor(cluster, job, truth, held, crowd);
@@ -96,6 +95,8 @@ impl Physics {
             }
             Speed::Function(function) => function.iterations_per_s(workers, servers),
             // All that there is to its speed is in what was measured.
+            // A gang that is no graph has no tasks to go by.
+            Speed::Graph(_) => return 0.0,
             Speed::Measured(speeds) => return speeds.iterations_per_s(&Extent::of(cluster, held)),
             Speed::Table { table, row } => {
                 let gpus: u32 = held.placements().iter().map(|p| p.gpus.count()).sum();
@@ -117,38 +118,15 @@ impl Physics {
         with_all_reduce(base * slowest, cluster, truth, held, crowd)
     }
 
-    /// A graph makes progress only with a complete replica; with some of them complete it goes on at that
-    /// fraction of its speed (MLFS specification, section 1.8, step 5).
-    fn graph_speed(&self, cluster: &Cluster, job: &Job, held: &Allocation, crowd: Crowd) -> f64 {
+    /// A graph where nobody is in anybody's way.
+    fn graph_speed(cluster: &Cluster, job: &Job, truth: &Truth, held: &Allocation) -> f64 {
         let Parallelism::TaskGraph(graph) = &job.shape else { return 0.0 };
-        let node_of = |task: usize| {
-            let is = |p: &&Placement| p.task == TaskId(task as u32);
-            held.placements().iter().find(is).map(|p| p.node)
+        let at = |task: TaskId| {
+            let placement = held.placements().iter().find(|p| p.task == task)?;
+            Some((placement.node, placement.gpus.devices))
         };
-        let placed: Vec<Option<NodeId>> = (0..graph.tasks.len()).map(node_of).collect();
-        let mut replicas: BTreeMap<Option<u32>, bool> = BTreeMap::new();
-        for (task, node) in graph.tasks.iter().zip(&placed) {
-            *replicas.entry(task.replica).or_insert(true) &= node.is_some();
-        }
-        if replicas.remove(&None) == Some(false) {
-            return 0.0;
-        }
-        let all = replicas.len().max(1) as f64;
-        let complete = replicas.values().filter(|complete| **complete).count() as f64;
-        let complete = if replicas.is_empty() { 1.0 } else { complete };
-        let transfer = |edge: usize| {
-            let edge = graph.edges[edge];
-            match (placed[edge.from.index()], placed[edge.to.index()]) {
-                (Some(a), Some(b)) if a != b => {
-                    let link = cluster.links.between(cluster.node(a), cluster.node(b));
-                    link.transfer_s(edge.bytes as f64 * f64::from(crowd.flows.max(1)))
-                }
-                _ => 0.0,
-            }
-        };
-        let present = |task: usize| if placed[task].is_some() { 1.0 } else { 0.0 };
-        let seconds = graph_iteration_s(graph, present, transfer);
-        if seconds > 0.0 { complete / all / seconds } else { 0.0 }
+        let pace = if let Speed::Graph(graph) = &truth.speed { graph.pace } else { 1.0 };
+        tasks::iterations_per_s(graph, pace, at, &tasks::Around { cluster, loads: None })
     }
 
     fn distance_factor(&self, cluster: &Cluster, held: &Allocation) -> f64 {
@@ -228,8 +206,8 @@ mod tests {
     use super::*;
     use std::sync::Arc;
     use trainyard_sched::model::{
-        CopyId, Declared, Edge, Goals, GpuSet, JobId, MoveCost, Resources, Span, Task, TaskGraph, TenantId,
-        Time, WORKER_TASK, Wanted,
+        CopyId, Declared, Edge, Goals, GpuSet, JobId, MoveCost, NodeId, Placement, Resources, Span, Task,
+        TaskGraph, TenantId, Time, WORKER_TASK, Wanted,
     };
 
     fn job(shape: Parallelism) -> Job {
@@ -324,13 +302,11 @@ mod tests {
             parameters: 1,
             replica: Some(replica),
             compute_s: 1.0,
+            state_bytes: 0,
         };
         let edge = |from, to| Edge { from: TaskId(from), to: TaskId(to), bytes: 1_000_000 };
-        let graph = TaskGraph {
-            tasks: vec![task(0), task(0), task(1), task(1)],
-            edges: vec![edge(0, 1), edge(2, 3)],
-            partial: true,
-        };
+        let tasks = vec![task(0), task(0), task(1), task(1)];
+        let graph = TaskGraph::new(tasks, vec![edge(0, 1), edge(2, 3)], None, true).expect("two chains");
         let graph_job = job(Parallelism::TaskGraph(graph));
         let mut cluster = Cluster::uniform(2, 8, "v100");
         cluster.links.rack = Link { bytes_per_s: 1_000_000, delay: Span::ZERO };

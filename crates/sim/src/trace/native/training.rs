@@ -72,7 +72,9 @@ pub(super) fn iteration(truth: &Truth, workers: u32, least: u32) -> (Span, Span)
         Speed::Fixed { iteration, workers } => {
             (*iteration, iteration.scaled(f64::from(*workers) / f64::from(least)))
         }
-        Speed::Table { .. } | Speed::Measured(_) => unreachable!("no column names measurements"),
+        Speed::Table { .. } | Speed::Measured(_) | Speed::Graph(_) => {
+            unreachable!("no column names measurements")
+        }
     }
 }
 
@@ -87,7 +89,7 @@ fn loss(texts: &Texts<'_>, curves: Option<&LossLog>) -> Result<Option<TrueLoss>,
     }
     // The noise belongs to the job, whatever the run.
     let seed = Seed(0).branch("loss").branch(texts.get(Key::JobId).1);
-    Ok(Some(TrueLoss { course, noise: noise.unwrap_or(0.0), seed }))
+    Ok(Some(TrueLoss { course, noise: noise.unwrap_or(0.0), seed, accuracy: None }))
 }
 
 /// A formula gets better the way that its owner says.
