@@ -337,6 +337,37 @@ impl FreeCapacity {
         Placement { copy, task, node, count, gpus }
     }
 
+    /// The devices of a node that are wholly free, one bit each.
+    pub fn whole_devices(&self, node: NodeId) -> u64 {
+        self.nodes[node.index()].whole
+    }
+
+    /// Free thousandths of one device of a node.
+    pub fn free_share(&self, node: NodeId, device: u32) -> u64 {
+        self.nodes[node.index()].free_share(device)
+    }
+
+    /// Whether exactly these devices of a node are free, and what a demand takes besides; its state is not asked.
+    pub fn has_part(&self, node: NodeId, gpus: GpuSet, demand: &Resources) -> bool {
+        self.nodes[node.index()].can_take(gpus, demand)
+    }
+
+    /// Takes exactly these devices of a node, and what a demand takes besides.
+    ///
+    /// # Panics
+    /// If that is not free; ask [`Self::has_part`] first.
+    pub fn take_part(&mut self, node: NodeId, gpus: GpuSet, demand: Resources) {
+        self.edit(node, |room| room.take(gpus, demand));
+    }
+
+    /// Gives back what [`Self::take_part`] took.
+    ///
+    /// # Panics
+    /// If a device would be more than wholly free.
+    pub fn release_part(&mut self, node: NodeId, gpus: GpuSet, demand: Resources) {
+        self.edit(node, |room| room.release(gpus, demand));
+    }
+
     /// Whether all of an allocation is free, on nodes that take work.
     pub fn has_room_for(&self, allocation: &Allocation, shape: &Parallelism) -> bool {
         let all_take_work = allocation.placements().iter().all(|p| self.takes_work(p.node));
@@ -347,18 +378,20 @@ impl FreeCapacity {
     fn is_free(&self, allocation: &Allocation, shape: &Parallelism) -> bool {
         // Two tasks of one job on one node are checked together: sum first, then compare.
         let placements = allocation.placements();
-        placements.iter().enumerate().all(|(i, p)| {
+        placements.iter().all(|p| {
             let room = &self.nodes[p.node.index()];
             if placements.len() == 1 {
                 return room.is_there && room.can_take(p.gpus, &demand(p, shape));
             }
             let same_node = || placements.iter().filter(|other| other.node == p.node);
             let total = same_node().fold(Resources::NONE, |sum, other| sum + demand(other, shape));
-            let apart = !placements[..i].iter().any(|other| {
-                other.node == p.node
-                    && other.gpus.devices & p.gpus.devices != 0
-                    && u64::from(other.gpus.share_milli) + u64::from(p.gpus.share_milli) > GPU
-            });
+            // Several tasks of one job may share a device, which must have room for all of them.
+            let share = |device: u32| {
+                let there = same_node().filter(|other| other.gpus.devices >> device & 1 == 1);
+                there.map(|other| u64::from(other.gpus.share_milli)).sum::<u64>()
+            };
+            let apart = bits(p.gpus.devices)
+                .all(|device| device < room.gpu_count && share(device) <= room.free_share(device));
             room.is_there && apart && room.can_take(p.gpus, &total)
         })
     }
