@@ -78,6 +78,8 @@ impl Judge {
             let job = &view.job;
             let ask = Ask::minimum(&job.shape, &job.wanted);
             let most = largest_gang_by(self.rule, &seen.cluster, &job.shape, &job.wanted);
+            // What makes progress with a part of it may run though all of it would not fit.
+            let in_parts = matches!(&job.shape, Parallelism::TaskGraph(graph) if graph.is_partial());
             let impossible = most < ask.workers.max(1);
             let verdict = decision.verdicts.iter().find(|(id, _)| *id == view.id());
             let rejected = decision.changes.contains(&Change::Reject { job: view.id() });
@@ -90,7 +92,7 @@ impl Judge {
             let known = common::fitting(&seen.cluster, job);
             let may_be_said =
                 largest_gang_by(self.rule, &seen.cluster, &job.shape, &known) < ask.workers.max(1);
-            if said.is_some() && (impossible && !unplaceable || unplaceable && !may_be_said) {
+            if said.is_some() && (impossible && !unplaceable && !in_parts || unplaceable && !may_be_said) {
                 self.complain(seen, "unplaceable", (view.id(), said, impossible));
             }
             let backs_off = view.shuns.is_some_and(|(_, until)| until > seen.at);
@@ -188,7 +190,9 @@ fn target_after(view: &JobView, decision: &Decision) -> Allocation {
 fn wants_abilities(view: &JobView) -> bool {
     let shared = match &view.job.shape {
         Parallelism::DataParallel(job) => (1..1000).contains(&job.worker.gpu_milli),
-        Parallelism::TaskGraph(_) => false,
+        Parallelism::TaskGraph(graph) => {
+            graph.tasks().iter().any(|task| (1..1000).contains(&task.demand.gpu_milli))
+        }
     };
     shared || view.job.wanted.mixed_gpu_types
 }
@@ -202,7 +206,23 @@ fn is_whole(view: &JobView, target: &Allocation) -> bool {
             job.workers.has(target.count_of(WORKER_TASK) / copies) && fitting
         }
         Parallelism::TaskGraph(graph) => {
-            (0..graph.tasks().len() as u32).all(|i| target.count_of(TaskId(i)) == 1)
+            let placed = |i: usize| target.count_of(TaskId(i as u32));
+            let tasks = || graph.tasks().iter().enumerate();
+            if !graph.is_partial() {
+                return tasks().all(|(i, _)| placed(i) == 1);
+            }
+            // Each replica has all of its tasks or none, and at least one has, with all servers.
+            let of = |replica: Option<u32>| -> (u32, u32) {
+                let own = tasks().filter(|(_, task)| task.replica == replica);
+                own.fold((0, 0), |(all, there), (i, _)| (all + 1, there + placed(i)))
+            };
+            let whole = |(all, there): (u32, u32)| there == all;
+            let replicas: Vec<(u32, u32)> =
+                graph.replicas().iter().map(|replica| of(Some(*replica))).collect();
+            replicas.iter().all(|count| count.1 == 0 || whole(*count))
+                && replicas.iter().any(|count| whole(*count))
+                && whole(of(None))
+                && tasks().all(|(i, _)| placed(i) <= 1)
         }
     }
 }
@@ -226,7 +246,7 @@ fn judge(make: &Make, rule: Rule, seed: u64) -> Vec<String> {
     let course = Course { seed, steps: 40, mishaps: true, abilities: Abilities::ALL };
     let mut history = History::new(course, cluster.clone(), tenants.clone(), Box::new(judge));
     let mut make_job = |dice: &mut Dice, id, at| {
-        let mut job = common::job(dice, id, at, &cluster, &tenants);
+        let mut job = common::job_of_tasks(dice, id, at, &cluster, &tenants);
         if plain {
             let gang = common::plain_job(id, at, 1 + dice.roll(6) as u32);
             job = Arc::new(trainyard_sched::model::Job {

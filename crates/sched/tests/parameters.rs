@@ -153,7 +153,7 @@ fn at_the_bounds_of_its_parameters_every_policy_decides_soundly() {
             let course = Course { seed: 5, steps: 12, mishaps: true, abilities: Abilities::ALL };
             let mut history = History::new(course, cluster.clone(), tenants.clone(), make());
             for _ in 0..course.steps {
-                history.advance(&mut |dice, id, at| common::job(dice, id, at, &cluster, &tenants));
+                history.advance(&mut |dice, id, at| common::job_of_tasks(dice, id, at, &cluster, &tenants));
             }
             let seen = history.core.snapshot(history.at);
             let decision = make().decide(&seen);

@@ -337,6 +337,37 @@ impl FreeCapacity {
         Placement { copy, task, node, count, gpus }
     }
 
+    /// The devices of a node that are wholly free, one bit each.
+    pub fn whole_devices(&self, node: NodeId) -> u64 {
+        self.nodes[node.index()].whole
+    }
+
+    /// Free thousandths of one device of a node.
+    pub fn free_share(&self, node: NodeId, device: u32) -> u64 {
+        self.nodes[node.index()].free_share(device)
+    }
+
+    /// Whether exactly these devices of a node are free, and what a demand takes besides; its state is not asked.
+    pub fn has_part(&self, node: NodeId, gpus: GpuSet, demand: &Resources) -> bool {
+        self.nodes[node.index()].can_take(gpus, demand)
+    }
+
+    /// Takes exactly these devices of a node, and what a demand takes besides.
+    ///
+    /// # Panics
+    /// If that is not free; ask [`Self::has_part`] first.
+    pub fn take_part(&mut self, node: NodeId, gpus: GpuSet, demand: Resources) {
+        self.edit(node, |room| room.take(gpus, demand));
+    }
+
+    /// Gives back what [`Self::take_part`] took.
+    ///
+    /// # Panics
+    /// If a device would be more than wholly free.
+    pub fn release_part(&mut self, node: NodeId, gpus: GpuSet, demand: Resources) {
+        self.edit(node, |room| room.release(gpus, demand));
+    }
+
     /// Whether all of an allocation is free, on nodes that take work.
     pub fn has_room_for(&self, allocation: &Allocation, shape: &Parallelism) -> bool {
         let all_take_work = allocation.placements().iter().all(|p| self.takes_work(p.node));

@@ -4,6 +4,7 @@ mod easy;
 mod fifo;
 pub mod gavel;
 pub mod hadar;
+mod mlfs;
 mod optimus;
 mod sharing;
 mod slaq;
@@ -27,6 +28,7 @@ pub const ALL: &[&Entry] = &[
     &gavel::GANDIVA,
     &hadar::HADAR,
     &hadar::HADARE,
+    &mlfs::MLF_H,
     &slaq::SLAQ,
     &slaq::SLAQ_TAIL,
     &srtf::SRTF,
