@@ -5,6 +5,7 @@ mod fifo;
 pub mod gavel;
 pub mod hadar;
 mod optimus;
+mod rivals;
 mod sharing;
 mod slaq;
 mod slots;
@@ -38,6 +39,8 @@ pub const ALL: &[&Entry] = &[
     &slots::SRTF,
     &slots::TETRIS,
     &optimus::ENTRY,
+    &rivals::BORG,
+    &rivals::GANDIVA_POOLS,
 ];
 
 /// The entry with this name.
