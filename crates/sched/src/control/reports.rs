@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use crate::estimate::{Fitting, SpeedPoint};
-use crate::model::{Accuracy, CopyId, CopyProgress, JobId, LossPoint, SERVER_TASK, StopRule, Time};
+use crate::model::{
+    Accuracy, CopyId, CopyProgress, JobId, LossPoint, Parallelism, SERVER_TASK, StopRule, Time,
+};
+use crate::place::complete_units;
 use crate::view::{Causes, JobView, Phase};
 
 use super::copies::OfCopy;
@@ -92,10 +95,14 @@ impl State {
     }
 }
 
-/// Writes down how fast the job goes at its present size. Several copies have no common speed.
+/// Writes down how fast the job goes at its present size: that of a graph is its complete replicas. Several copies have no
+/// common speed.
 fn measure_speed(view: &mut JobView) {
     if view.held.copies() == 1 {
-        let (workers, servers) = (view.held.workers(), view.held.count_of(SERVER_TASK));
+        let (workers, servers) = match &view.job.shape {
+            Parallelism::TaskGraph(graph) => (complete_units(graph, &view.held), 0),
+            Parallelism::DataParallel(_) => (view.held.workers(), view.held.count_of(SERVER_TASK)),
+        };
         view.speeds.measure(SpeedPoint { workers, servers, iterations_per_s: view.done.speed });
     }
 }

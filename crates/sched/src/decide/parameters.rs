@@ -248,8 +248,8 @@ pub(crate) const fn flagged(name: &'static str, meaning: &'static str) -> Parame
 /// The rule by which nodes are chosen.
 pub const PLACEMENT: Parameter = chosen(
     "placement",
-    &["first_fit", "pack", "consolidate", "spread", "yarn"],
-    "how nodes are chosen: the first, the fullest, only the fewest, the emptiest, or as YARN does",
+    &["first_fit", "pack", "consolidate", "spread", "fill", "yarn"],
+    "how nodes are chosen: the first, the fullest, only the fewest, the emptiest each time, the emptiest until it is full, or as YARN does",
 );
 
 /// The length of a round of policies that decide in rounds.
