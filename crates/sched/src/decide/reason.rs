@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use crate::model::{JobId, TenantId, Time, any_number};
 use crate::place::NoRoom;
 
+use super::Enough;
+
 /// What a policy says about one job.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "verdict", content = "reason")]
@@ -174,11 +176,13 @@ pub enum Reason {
         /// When it may try again.
         until: Time,
     },
+    /// It has had enough by its stop rule, and ends.
+    HadEnough(Enough),
 }
 
 impl Reason {
     /// Every kind with its remedy, for the documentation; the order is that of the declaration.
-    pub const KINDS: [(&'static str, &'static str); 23] = [
+    pub const KINDS: [(&'static str, &'static str); 24] = [
         ("not_yet_evaluated", "wait for the next decision"),
         ("chosen", "nothing to do"),
         ("kept", "nothing to do"),
@@ -202,6 +206,7 @@ impl Reason {
         ("next_round", "wait until the time shown"),
         ("unplaceable", "ask for at most the largest size that fits"),
         ("backoff", "wait until the time shown"),
+        ("had_enough", "nothing to do; its owner may take it up again"),
     ];
 
     /// The position of this kind in [`Self::KINDS`].
@@ -230,6 +235,7 @@ impl Reason {
             Self::NextRound { .. } => 20,
             Self::Unplaceable { .. } => 21,
             Self::Backoff { .. } => 22,
+            Self::HadEnough(_) => 23,
         }
     }
 
@@ -302,6 +308,7 @@ impl Reason {
                 format!("needs {workers} workers; the idle cluster holds at most {largest}")
             }
             Self::Backoff { until } => format!("it failed lately and waits until {until}"),
+            Self::HadEnough(enough) => enough.to_string(),
         }
     }
 }

@@ -4,6 +4,7 @@ mod easy;
 mod fifo;
 pub mod gavel;
 pub mod hadar;
+mod mlfs;
 mod optimus;
 mod sharing;
 mod slaq;
@@ -38,6 +39,7 @@ pub const ALL: &[&Entry] = &[
     &slots::SRTF,
     &slots::TETRIS,
     &optimus::ENTRY,
+    &mlfs::MLF_C,
 ];
 
 /// The entry with this name.
