@@ -112,7 +112,8 @@ fn each_partition_is_moved_and_killed_and_the_others_stay() {
     }
     // One that hangs is lost, and its place is not taken before that is known.
     job.members[1].signal("-STOP");
-    let hung = std::mem::replace(&mut job.members[1], job.member(1, 3));
+    let again = job.member(1, 3);
+    let hung = std::mem::replace(&mut job.members[1], again);
     hung.signal("-CONT");
     hung.signal("-TERM");
     let mut hung = hung;

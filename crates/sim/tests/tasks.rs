@@ -5,8 +5,8 @@ use std::sync::Arc;
 use trainyard_sched::control::{Action, Backend, Event};
 use trainyard_sched::model::{
     Allocation, Attempt, Cluster, CopyId, Declared, Edge, Goals, GpuSet, Job, JobId, MoveCost, NodeId,
-    Parallelism, Placement, Quotas, Resources, Seed, Span, Task, TaskGraph, TaskId, TenantId, Time, UNLIMITED,
-    Usage, Wanted,
+    Parallelism, Placement, Quotas, Resources, Seed, Span, Task, TaskGraph, TaskId, TenantId, Time,
+    UNLIMITED, Usage, Wanted,
 };
 use trainyard_sim::backend::{Options, SimBackend};
 use trainyard_sim::physics::Physics;

@@ -52,7 +52,7 @@ impl State {
         self.suspects.remove(&id);
         let fitting = self.fitting;
         let types = self.gpu_types_of_copies(id);
-        let rule = self.edit(id, |view| {
+        let rules = self.edit(id, |view| {
             let farther = view.phase == Phase::Running && iterations > view.done.iterations;
             if view.phase == Phase::Running && at >= view.done.as_of {
                 view.done.iterations = iterations;
@@ -71,16 +71,17 @@ impl State {
             if !losses.is_empty() {
                 Arc::make_mut(&mut view.losses).report(losses, &view.job.declared.loss, fitting.as_ref());
             }
-            view.stop_rule()
+            // A cheaper rule stands beside that of the owner, and does not lift it.
+            [Some(view.job.goals.stop), view.relaxed]
         });
-        let mut accuracies = losses.iter().filter_map(|point| point.accuracy).filter(|x| x.is_finite());
-        let met = match rule {
-            Some(StopRule::Iterations(most)) => iterations >= most as f64,
-            Some(StopRule::AtAccuracy(wanted)) => accuracies.any(|reached| Accuracy(reached) >= wanted),
-            // The peak of a curve is a matter of prediction; a policy that predicts sets a rule above.
-            Some(StopRule::OwnIterations | StopRule::AtPeak) | None => false,
+        let accuracies = || losses.iter().filter_map(|point| point.accuracy).filter(|x| x.is_finite());
+        let is_met = |rule: StopRule| match rule {
+            StopRule::Iterations(most) => iterations >= most as f64,
+            StopRule::AtAccuracy(wanted) => accuracies().any(|reached| Accuracy(reached) >= wanted),
+            // The peak of a curve is a matter of prediction, and so of the policy.
+            StopRule::OwnIterations | StopRule::AtPeak => false,
         };
-        if met {
+        if rules.into_iter().flatten().flatten().any(is_met) {
             self.begin_ending(id, Outcome::StopRuleMet);
         }
         Causes::REPORTED

@@ -56,6 +56,10 @@ pub enum Values {
     Choice(&'static [&'static str]),
     /// Yes or no.
     Flag,
+    /// The name of another policy, which is asked first.
+    Policy,
+    /// Parameters of that other policy, by name.
+    Parameters,
 }
 
 impl fmt::Display for Values {
@@ -71,6 +75,8 @@ impl fmt::Display for Values {
             }
             Self::Choice(words) => f.write_str(&words.join(", ")),
             Self::Flag => f.write_str("true, false"),
+            Self::Policy => f.write_str("the name of another policy"),
+            Self::Parameters => f.write_str("a table"),
         }
     }
 }

@@ -43,6 +43,7 @@ pub const ALL: &[&Entry] = &[
     &optimus::ENTRY,
     &rivals::BORG,
     &rivals::GANDIVA_POOLS,
+    &mlfs::MLF_C,
 ];
 
 /// The entry with this name.
