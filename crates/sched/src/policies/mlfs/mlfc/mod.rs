@@ -25,7 +25,8 @@
 //!
 //! # Where we differ
 //! The paper counts iterations, of which each has a measurement. Ours may be more or fewer, so what it counts as iterations
-//! without a gain, and between forecasts, are measurements here. A job that has only just come does not wait yet, and one
+//! without a gain, and between forecasts, are measurements here. No forecast is made of a job that gained more than `margin` in
+//! the latest tenth of its measurements: it is not at its peak. A job that has only just come does not wait yet, and one
 //! that would wait on an idle cluster, too, says nothing about load. A job under a cheaper rule is still held to
 //! its own, so a change never adds iterations. Deadlines that have passed limit nothing.
 
@@ -46,8 +47,8 @@ use crate::estimate::Fitting;
 use crate::model::{Allocation, JobId, Span, StopRule, Time};
 use crate::view::{Changed, JobView, Snapshot};
 
-use enough::{Bars, Hopeless, enough, iterations_by, remaining_gpu_s};
-use outlook::Outlooks;
+use enough::{Bars, Hopeless, enough, iterations_by, remaining_gpu_s, still_rises};
+use outlook::{Outlook, Outlooks};
 use overload::{Queued, degree};
 
 const NAME: &str = "mlf-c";
@@ -270,7 +271,7 @@ impl LoadControl {
             options.into_iter().flatten().filter(|to| goals.may_relax.allows(goals.stop, *to)).peekable();
         allowed.peek()?;
         let best = view.losses.best_accuracy()?;
-        let known = (best, self.outlooks.of(view, self.parameters.refit_every.into()));
+        let known = (best, self.outlook(view));
         let mut first = (iterations_by(goals.stop, view, known, bars, now), None);
         for to in allowed {
             let iterations = iterations_by(to, view, known, bars, now);
@@ -281,13 +282,15 @@ impl LoadControl {
         first.1
     }
 
+    /// What is expected of a job that does not rise any more; whoever still does is not at its peak, so nobody need foretell it.
+    fn outlook(&mut self, view: &JobView) -> Option<&Outlook> {
+        let refit_every = self.parameters.refit_every.into();
+        if still_rises(view, self.parameters.margin) { None } else { self.outlooks.of(view, refit_every) }
+    }
+
     fn enough(&mut self, view: &JobView, rules: &[StopRule], bars: &Bars, now: Time) -> Option<Enough> {
         let best = view.losses.best_accuracy()?;
-        let outlook = if rules.contains(&StopRule::AtPeak) {
-            self.outlooks.of(view, self.parameters.refit_every.into())
-        } else {
-            None
-        };
+        let outlook = if rules.contains(&StopRule::AtPeak) { self.outlook(view) } else { None };
         enough(view, rules, (best, outlook), bars, now)
     }
 
