@@ -378,18 +378,17 @@ impl FreeCapacity {
     fn is_free(&self, allocation: &Allocation, shape: &Parallelism) -> bool {
         // Two tasks of one job on one node are checked together: sum first, then compare.
         let placements = allocation.placements();
-        placements.iter().enumerate().all(|(i, p)| {
+        placements.iter().all(|p| {
             let room = &self.nodes[p.node.index()];
             if placements.len() == 1 {
                 return room.is_there && room.can_take(p.gpus, &demand(p, shape));
             }
             let same_node = || placements.iter().filter(|other| other.node == p.node);
             let total = same_node().fold(Resources::NONE, |sum, other| sum + demand(other, shape));
-            let apart = !placements[..i].iter().any(|other| {
-                other.node == p.node
-                    && other.gpus.devices & p.gpus.devices != 0
-                    && u64::from(other.gpus.share_milli) + u64::from(p.gpus.share_milli) > GPU
-            });
+            let of_device =
+                |device: u32| same_node().map(move |other| other.gpus.part_of(device)).sum::<u64>();
+            let apart = bits(p.gpus.devices)
+                .all(|device| device < room.gpu_count && of_device(device) <= room.free_share(device));
             room.is_there && apart && room.can_take(p.gpus, &total)
         })
     }

@@ -41,6 +41,8 @@ pub const ALL: &[&Entry] = &[
     &optimus::ENTRY,
     &rivals::BORG,
     &rivals::GANDIVA_POOLS,
+    &rivals::GRAPHENE,
+    &rivals::HYPERSCHED,
 ];
 
 /// The entry with this name.
