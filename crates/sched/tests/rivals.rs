@@ -6,8 +6,9 @@ use std::sync::Arc;
 use trainyard_sched::control::check;
 use trainyard_sched::decide::{Abilities, Decision, Policy};
 use trainyard_sched::model::{
-    Allocation, Attempt, Cluster, Declared, Goals, Job, JobId, MoveCost, Parallelism, Resources, Seed, Span,
-    Task, TaskGraph, TaskUse, TenantId, Tenants, Time, Usage, Wanted,
+    Allocation, Attempt, Cluster, Declared, Edge, Goals, Job, JobId, LossPoint, ModelId, MoveCost,
+    Parallelism, Resources, Seed, Span, Task, TaskGraph, TaskId, TaskUse, TenantId, Tenants, Time, Usage,
+    Wanted,
 };
 use trainyard_sched::policies;
 use trainyard_sched::view::{Causes, Changed, JobView, Note, Phase, Snapshot};
@@ -309,4 +310,157 @@ fn gandiva_moves_the_least_user_off_a_crowded_gpu() {
     world.seen.cause = Causes::ALARM;
     world.decide();
     assert_eq!((world.places(0), world.places(1)), (vec![(0, 0, 1)], vec![(0, 0, 0)]), "of equals the first");
+}
+
+/// A job of one task that says how long it runs.
+fn lasting(id: u32, gpu_milli: u64, seconds: u64) -> Job {
+    let declared = Declared { limit: Some(Span::from_secs(seconds)), ..Declared::default() };
+    Job { declared, ..job(id, graph(&[(0, gpu_milli)], false)) }
+}
+
+#[test]
+fn graphene_packs_and_prefers_little_remaining_work() {
+    let order = |jobs: &[Job]| {
+        let mut world = World::new(1, 1, "graphene", "");
+        jobs.iter().for_each(|job| world.arrive(job.clone()));
+        let mut order = Vec::new();
+        for _ in jobs {
+            world.decide();
+            let runs = world.has().into_iter().find(|(_, parts)| *parts > 0).expect("somebody runs").0;
+            order.push(runs);
+            world.end(runs);
+        }
+        order
+    };
+    // Of equal length: .6 lines up better with what is free than .51, though it is .01 more work.
+    assert_eq!(order(&[lasting(0, 510, 100), lasting(1, 600, 100)]), [1, 0]);
+    // 51 and 600 GPU-seconds, .555 of a GPU and 325.5 of them on average: .51 - .017 is more than .6 - .205.
+    assert_eq!(order(&[lasting(0, 510, 100), lasting(1, 600, 1000)]), [0, 1]);
+    // Who says nothing counts as the mean of 700 and 127.5: .7 - .204 is more than .6 - .121 and .51 - .037. After that .6 is more
+    // than .51, both less the same.
+    let silent = job(0, graph(&[(0, 600)], false));
+    assert_eq!(order(&[silent, lasting(1, 700, 1000), lasting(2, 510, 250)]), [1, 0, 2]);
+}
+
+#[test]
+fn graphene_bounds_how_far_a_job_falls_behind() {
+    let last = |kappa: &str| {
+        let mut world = World::new(1, 1, "graphene", kappa);
+        world.arrive(lasting(0, 500, 100));
+        world.arrive(lasting(1, 600, 100));
+        world.decide();
+        // Two waited while .6 was given out, so each of them should have had .3.
+        assert_eq!(world.has(), counts(&[(0, 0), (1, 1)]));
+        assert_eq!(world.seen.note.0[..], [300_000_000_000]);
+        world.end(1);
+        world.arrive(lasting(2, 600, 100));
+        world.wait(60);
+        world.decide();
+        world.has()
+    };
+    assert_eq!(last("kappa = 0.29"), counts(&[(0, 1), (2, 0)]));
+    assert_eq!(last("kappa = 0.31"), counts(&[(0, 0), (2, 1)]));
+}
+
+#[test]
+fn graphene_keeps_tasks_near_their_data_unless_another_server_is_much_emptier() {
+    let places = |remote: &str| {
+        let mut world = World::new(2, 2, "graphene", remote);
+        let Parallelism::TaskGraph(alone) = graph(&[(0, 300), (0, 300)], false) else { unreachable!() };
+        let edge = Edge { from: TaskId(0), to: TaskId(1), bytes: 1 };
+        let chain = TaskGraph::new(alone.tasks().to_vec(), vec![edge], None, false).expect("a chain");
+        world.arrive(job(0, Parallelism::TaskGraph(chain)));
+        world.decide();
+        world.places(0)
+    };
+    // 1.7 of 2 GPUs are free beside the first task, and .8 of all of them elsewhere.
+    assert_eq!(places(""), [(0, 0, 0), (1, 0, 1)]);
+    assert_eq!(places("remote = 0.9"), [(0, 0, 0), (1, 1, 0)]);
+}
+
+/// Four jobs that fill a node and have passed a rung; the last one gained nothing. A fifth one waits.
+fn at_a_rung(models: [u32; 4], waits: bool) -> World {
+    let mut world = World::new(1, 4, "hypersched", "");
+    let long = |id: u32, model: u32| {
+        let declared =
+            Declared { iterations: Some(100.0), iteration: Some(Span::from_secs(36)), ..Declared::default() };
+        Job { declared, model: Some(ModelId(model)), ..job(id, graph(&[(0, 900)], false)) }
+    };
+    (0..4).zip(models).for_each(|(id, model)| world.arrive(long(id, model)));
+    world.decide();
+    assert_eq!(world.has(), counts(&[(0, 1), (1, 1), (2, 1), (3, 1)]));
+    if waits {
+        world.arrive(long(4, 0));
+    }
+    world.wait(60);
+    for id in 0..4 {
+        let point =
+            |iteration: f64, accuracy: f64| LossPoint { iteration, loss: 1.0, accuracy: Some(accuracy) };
+        let later = if id == 3 { 0.1 } else { 0.2 };
+        let at = world.seen.at;
+        world.edit(id, |view| {
+            view.done.iterations = 1.0;
+            view.done.as_of = at;
+            let points = [point(0.0, 0.1), point(1.0, later)];
+            Arc::make_mut(&mut view.losses).report(&points, &view.job.declared.loss, None);
+        });
+    }
+    world
+}
+
+#[test]
+fn hypersched_pauses_who_gains_less_than_its_like_if_somebody_waits() {
+    let mut world = at_a_rung([0; 4], true);
+    world.decide();
+    assert_eq!(world.has(), counts(&[(0, 1), (1, 1), (2, 1), (3, 0), (4, 1)]));
+    world.wait(60);
+    assert!(world.decide().targets.is_empty(), "it is asked once at a rung");
+    world.end(4);
+    world.wait(60);
+    world.decide();
+    assert_eq!(world.has(), counts(&[(0, 1), (1, 1), (2, 1), (3, 1)]), "it goes on when there is room");
+    let mut world = at_a_rung([0; 4], false);
+    assert!(world.decide().targets.is_empty(), "nobody waits");
+    let mut world = at_a_rung([0, 1, 0, 1], true);
+    assert!(world.decide().targets.is_empty(), "two of a model are too few to compare");
+}
+
+#[test]
+fn hypersched_resumes_the_best_first_after_new_jobs_and_before_late_ones() {
+    let mut world = World::new(1, 1, "hypersched", "");
+    world.arrive(job(0, graph(&[(0, 900)], false)));
+    world.decide();
+    for (id, gain, deadline_s) in [(1, 200, 9000), (2, 900, 500), (3, 500, 9000)] {
+        let goals = Goals { deadline: Some(Time::from_secs(deadline_s)), ..Goals::default() };
+        world.arrive(Job { goals, ..job(id, graph(&[(0, 900)], false)) });
+        world.edit(id, |view| view.note = Note([1, 0, gain].into_iter().collect()));
+    }
+    world.arrive(job(4, graph(&[(0, 900)], false)));
+    let mut order = Vec::new();
+    for _ in 0..5 {
+        world.decide();
+        let runs = world.has().into_iter().find(|(_, parts)| *parts > 0).expect("somebody runs").0;
+        order.push(runs);
+        world.end(runs);
+        world.wait(60);
+    }
+    assert_eq!(order, [0, 4, 3, 1, 2], "the deadline of job 2 is past");
+}
+
+#[test]
+fn hypersched_gives_spare_room_to_who_has_had_results() {
+    let mut world = World::new(1, 2, "hypersched", "");
+    world.arrive(job(0, graph(&[(0, 900), (1, 900)], true)));
+    world.arrive(job(1, graph(&[(0, 900)], false)));
+    world.decide();
+    assert_eq!(world.has(), counts(&[(0, 1), (1, 1)]));
+    world.end(1);
+    world.wait(60);
+    world.edit(0, |view| view.done.iterations = 4.0);
+    world.decide();
+    assert_eq!(world.has(), counts(&[(0, 1)]), "four results are not five");
+    world.edit(0, |view| view.done.iterations = 5.0);
+    world.wait(60);
+    world.decide();
+    assert_eq!(world.has(), counts(&[(0, 2)]));
 }

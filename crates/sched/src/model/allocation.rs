@@ -58,6 +58,11 @@ impl GpuSet {
         Self { devices, share_milli: self.share_milli }
     }
 
+    /// What is held of one device, in thousandths.
+    pub const fn part_of(self, device: u32) -> u64 {
+        if self.devices >> device & 1 == 1 { self.share_milli as u64 } else { 0 }
+    }
+
     /// The sum over the devices, in thousandths.
     pub const fn milli(self) -> u64 {
         self.devices.count_ones() as u64 * self.share_milli as u64

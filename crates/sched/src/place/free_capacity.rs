@@ -411,14 +411,11 @@ impl FreeCapacity {
             }
             let same_node = || placements.iter().filter(|other| other.node == p.node);
             let total = same_node().fold(Resources::NONE, |sum, other| sum + demand(other, shape));
-            // Tasks of one job may share a device; what they take of it counts together.
-            let taken = |i: u32| -> u64 {
-                let there = same_node().filter(|other| other.gpus.devices >> i & 1 == 1);
-                there.map(|other| u64::from(other.gpus.share_milli)).sum()
-            };
-            room.is_there
-                && total.fits_in(&room.room)
-                && bits(p.gpus.devices).all(|i| i < room.gpu_count && taken(i) <= room.free_share(i))
+            let of_device =
+                |device: u32| same_node().map(move |other| other.gpus.part_of(device)).sum::<u64>();
+            let apart = bits(p.gpus.devices)
+                .all(|device| device < room.gpu_count && of_device(device) <= room.free_share(device));
+            room.is_there && apart && room.can_take(p.gpus, &total)
         })
     }
 

@@ -283,6 +283,21 @@ mod tests {
     }
 
     #[test]
+    fn two_tasks_of_a_job_do_not_both_come_back_to_what_is_left_for_one() {
+        let graph = graph(&[(Some(0), 300), (Some(0), 300)], false);
+        let shape = crate::model::Parallelism::TaskGraph(graph.clone());
+        let mut free = FreeCapacity::new(&Cluster::uniform(1, 1, "v100"));
+        let both = [TaskId(0), TaskId(1)];
+        let held = free.place_tasks(Rule::Pack, &ask(&graph, &both, &Wanted::default()));
+        let held = Allocation::new(held.expect("they fit"));
+        free.release(&held, &shape);
+        let _ = free.take_on((CopyId(0), TaskId(0)), (NodeId(0), 0), &task((None, 500)).demand);
+        assert!(!free.has_room_for(&held, &shape) && !free.keep(&held, &shape), ".5 is left of .6");
+        free.release_one(&Placement { count: 1, ..held.placements()[0] }, task((None, 300)).demand);
+        assert!(free.keep(&held, &shape));
+    }
+
+    #[test]
     fn more_tasks_go_near_what_the_job_has_where_it_says_so() {
         let graph = graph(&[(Some(0), 300), (Some(1), 300)], true);
         let wanted = Wanted { topology: Topology::SameNode, ..Wanted::default() };

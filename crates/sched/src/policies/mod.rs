@@ -43,6 +43,8 @@ pub const ALL: &[&Entry] = &[
     &optimus::ENTRY,
     &rivals::BORG,
     &rivals::GANDIVA_POOLS,
+    &rivals::GRAPHENE,
+    &rivals::HYPERSCHED,
     &mlfs::MLF_C,
 ];
 

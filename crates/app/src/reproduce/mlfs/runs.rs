@@ -66,15 +66,15 @@ impl Alone {
             Self::MlfH => ("mlf-h", ""),
             Self::MlfHPlus => ("mlf-h+", ""),
             Self::NoUrgency => ("mlf-h", "urgency = false"),
-            Self::NoDeadline => ("mlf-h", "gamma_d = 0.0"),
+            Self::NoDeadline => ("mlf-h", "deadline = false"),
             Self::NoBandwidth => ("mlf-h", "bandwidth = false"),
             Self::NoMigration => ("mlf-h", "migration = false"),
             Self::Graphene => ("graphene", ""),
-            Self::Tiresias => ("tiresias", "gittins = true"),
+            Self::Tiresias => ("tiresias", "variant = 'gittins'"),
             Self::HyperSched => ("hypersched", ""),
-            Self::Gandiva => ("gandiva-graph", ""),
+            Self::Gandiva => ("gandiva-pools", ""),
             Self::Borg => ("borg", ""),
-            Self::Slaq => ("slaq", ""),
+            Self::Slaq => ("slaq", "epoch_s = 60.0"),
         }
     }
 

@@ -18,14 +18,10 @@ impl Plan {
         self.free.may_hold(wanted, sizes)
     }
 
-    /// Whether GPUs have enough left for the least of a job. `false` is certain, `true` is not.
+    /// Whether GPUs have enough left for all tasks of a job. `false` is certain, `true` is not.
     pub fn may_fit(&mut self, job: &Job) -> bool {
-        let sizes = match &job.shape {
-            Parallelism::TaskGraph(graph) => {
-                Sizes::of(units(graph)[0].iter().map(|task| &graph.tasks()[task.index()].demand))
-            }
-            Parallelism::DataParallel(_) => return true,
-        };
+        let Parallelism::TaskGraph(graph) = &job.shape else { return true };
+        let sizes = Sizes::of(graph.tasks().iter().map(|task| &task.demand));
         self.may_hold(&job.wanted, &sizes)
     }
 
@@ -172,19 +168,18 @@ impl Plan {
         fits
     }
 
-    /// Like [`Self::place_least`], on some of the nodes only. It looks at every node, which is for few jobs at a time.
-    pub fn place_within(&mut self, job: &Arc<Job>, rule: Rule, within: impl Fn(NodeId) -> bool) -> bool {
-        let nodes = (0..self.free.node_count() as u32).map(NodeId);
-        let hidden: Vec<NodeId> =
-            nodes.filter(|node| self.free.takes_work(*node) && !within(*node)).collect();
+    /// Does something while only some of the nodes take new work. It looks at every node, which is for few jobs at a time.
+    pub fn within<T>(&mut self, nodes: impl Fn(NodeId) -> bool, act: impl FnOnce(&mut Self) -> T) -> T {
+        let all = (0..self.free.node_count() as u32).map(NodeId);
+        let hidden: Vec<NodeId> = all.filter(|node| self.free.takes_work(*node) && !nodes(*node)).collect();
         for node in &hidden {
             self.free.set_state(*node, NodeState::Draining);
         }
-        let placed = self.place_least(job, rule);
+        let done = act(self);
         for node in &hidden {
             self.free.set_state(*node, NodeState::Up);
         }
-        placed
+        done
     }
 }
 
@@ -279,14 +274,14 @@ mod tests {
         let (mut plan, job) = begin();
         assert!(plan.add_tasks(&job, &[TaskId(0)], Rule::Fill));
         let other = Arc::new(Job { id: JobId(4), shape: Parallelism::gang(1), ..(*job).clone() });
-        assert!(plan.place_within(&other, Rule::Pack, |node| node == NodeId(1)));
+        assert!(plan.within(|node| node == NodeId(1), |plan| plan.place(&other, Rule::Pack)));
         assert_eq!(plan.target(JobId(4)).map(Allocation::nodes), Some(vec![NodeId(1)]));
         let before = plan.free().clone();
         assert!(!plan.move_task(JobId(3), TaskId(0), (NodeId(1), 0)), "the device is taken whole");
         assert_eq!(*plan.free(), before);
         assert!(plan.move_task(JobId(3), TaskId(0), (NodeId(1), 1)));
         let third = Arc::new(Job { id: JobId(5), shape: Parallelism::gang(3), ..(*job).clone() });
-        assert!(!plan.place_within(&third, Rule::Pack, |_| true));
+        assert!(!plan.within(|_| false, |plan| plan.place(&third, Rule::Pack)));
         assert!(plan.free().takes_work(NodeId(0)) && plan.free().takes_work(NodeId(1)));
     }
 }

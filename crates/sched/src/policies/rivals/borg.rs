@@ -35,7 +35,7 @@ use crate::place::Rule;
 use crate::rank::ordered;
 use crate::view::Snapshot;
 
-use super::desk::{Desk, by_submission, cadence, can_change, grow, is_elastic, more_of};
+use super::desk::{Desk, Least, by_submission, cadence, can_change, grow, is_elastic, more_of};
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Parameters {
@@ -65,7 +65,7 @@ struct Borg {
 
 impl Borg {
     fn new(parameters: Parameters) -> Self {
-        let desk = Desk::new(parameters.placement, by_submission);
+        let desk = Desk::new(parameters.placement, Least::Replica, by_submission);
         Self { parameters, desk, elastic: BTreeSet::new(), total: Resources::NONE }
     }
 

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use crate::decide::{Ahead, Cadence, Plan, Reason, Verdict};
 use crate::model::{
-    Cluster, Job, JobId, NodeState, Parallelism, PriorityClass, Span, TaskId, Time, WorkerRange,
+    Allocation, Cluster, Job, JobId, NodeState, Parallelism, PriorityClass, Span, TaskGraph, TaskId, Time,
+    WorkerRange,
 };
 use crate::place::{Ask, FreeCapacity, Rule, Sizes, TasksAsk, complete_units, units};
 use crate::rank::Shape;
@@ -28,6 +29,8 @@ pub(super) struct Waiting {
 pub(super) struct Desk {
     pub(super) plan: Plan,
     pub(super) rule: Rule,
+    /// What graphs begin with.
+    least: Least,
     /// Since when a job counts as waiting.
     since: fn(&JobView) -> Time,
     queue: BTreeMap<Turn, Waiting>,
@@ -41,6 +44,39 @@ pub(super) struct Desk {
     /// Shapes for which there is no room in this decision.
     stuck: BTreeSet<Shape>,
     news: Vec<JobId>,
+}
+
+/// What a graph of tasks begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Least {
+    /// All of its tasks.
+    Whole,
+    /// One replica, where it makes progress with some of them.
+    Replica,
+}
+
+impl Least {
+    fn tasks(self, graph: &TaskGraph) -> Vec<TaskId> {
+        match self {
+            Self::Whole => (0..graph.tasks().len() as u32).map(TaskId).collect(),
+            Self::Replica => units(graph).swap_remove(0),
+        }
+    }
+
+    fn sizes(self, graph: &TaskGraph) -> Sizes {
+        let is_all = self == Self::Whole || !graph.is_partial();
+        let first = graph.replicas()[0];
+        let begins = |replica: Option<u32>| is_all || replica.is_none_or(|replica| replica == first);
+        Sizes::of(graph.tasks().iter().filter(|task| begins(task.replica)).map(|task| &task.demand))
+    }
+
+    /// Gives a job without a target what it begins with, if there is room.
+    pub(super) fn place(self, plan: &mut Plan, job: &Arc<Job>, rule: Rule) -> bool {
+        match &job.shape {
+            Parallelism::TaskGraph(graph) => plan.add_tasks(job, &self.tasks(graph), rule),
+            Parallelism::DataParallel(_) => plan.place(job, rule),
+        }
+    }
 }
 
 /// Jobs in the order in which they were submitted.
@@ -64,10 +100,11 @@ pub(super) fn can_change(view: &JobView) -> bool {
 }
 
 impl Desk {
-    pub(super) fn new(rule: Rule, since: fn(&JobView) -> Time) -> Self {
+    pub(super) fn new(rule: Rule, least: Least, since: fn(&JobView) -> Time) -> Self {
         Self {
             plan: Plan::default(),
             rule,
+            least,
             since,
             queue: BTreeMap::new(),
             turns: BTreeMap::new(),
@@ -121,15 +158,11 @@ impl Desk {
             let of_shape = || Plan::unplaceable(seen, job, self.rule);
             return *self.shapes.entry(Shape::of(job)).or_insert_with(of_shape);
         };
-        let idle = &mut self.idle;
+        let (idle, least) = (&mut self.idle, self.least);
         *self.graphs.entry(job.id).or_insert_with(|| {
-            let ask = TasksAsk {
-                graph,
-                wanted: &job.wanted,
-                tasks: &units(graph)[0],
-                held: &crate::model::Allocation::NONE,
-            };
-            let placed = idle.place_tasks(self.rule, &ask).map(crate::model::Allocation::new);
+            let ask =
+                TasksAsk { graph, wanted: &job.wanted, tasks: &least.tasks(graph), held: &Allocation::NONE };
+            let placed = idle.place_tasks(self.rule, &ask).map(Allocation::new);
             match placed {
                 Some(placed) => {
                     idle.release(&placed, &job.shape);
@@ -144,13 +177,7 @@ impl Desk {
     pub(super) fn enqueue(&mut self, view: &JobView) {
         let turn = (Reverse(view.job.goals.class), (self.since)(view), view.id());
         let sizes = match &view.job.shape {
-            Parallelism::TaskGraph(graph) => {
-                let first = graph.replicas().first().copied().filter(|_| graph.is_partial());
-                let tasks = graph.tasks().iter();
-                let is_first =
-                    move |replica: Option<u32>| first.is_none() || replica.is_none_or(|r| Some(r) == first);
-                Some(Sizes::of(tasks.filter(|task| is_first(task.replica)).map(|task| &task.demand)))
-            }
+            Parallelism::TaskGraph(graph) => Some(self.least.sizes(graph)),
             Parallelism::DataParallel(_) => None,
         };
         self.queue.insert(turn, Waiting { job: Arc::clone(&view.job), sizes });
@@ -206,10 +233,10 @@ impl Desk {
         true
     }
 
-    /// Gives a waiting job its least by the rule: a gang, a whole graph, or its first replica.
+    /// Gives a waiting job what it begins with, by the rule.
     pub(super) fn start(&mut self, job: &Arc<Job>) -> bool {
-        let rule = self.rule;
-        self.start_by(job, Reason::Chosen, |plan| plan.place_least(job, rule))
+        let (rule, least) = (self.rule, self.least);
+        self.start_by(job, Reason::Chosen, |plan| least.place(plan, job, rule))
     }
 
     /// Takes away what jobs have, one after the other, until one that waits has its least; what was taken too much goes back.
@@ -220,14 +247,14 @@ impl Desk {
         job: &Arc<Job>,
         victims: &[JobId],
     ) -> Option<Vec<JobId>> {
-        let held = |id: &JobId| self.plan.target(*id).map_or(0, crate::model::Allocation::gpu_milli);
+        let held = |id: &JobId| self.plan.target(*id).map_or(0, Allocation::gpu_milli);
         let room = self.plan.free().gpu_milli(job.wanted.gpu_types);
-        if room + victims.iter().map(held).sum::<u64>() < least_gpu_milli(job) {
+        if room + victims.iter().map(held).sum::<u64>() < self.least_gpu_milli(job) {
             return None;
         }
         let placed = victims.iter().position(|id| {
             self.plan.evict(*id);
-            self.plan.place_least(job, self.rule)
+            self.least.place(&mut self.plan, job, self.rule)
         });
         let taken = &victims[..placed.map_or(victims.len(), |last| last + 1)];
         let mut gave_way = Vec::new();
@@ -270,11 +297,30 @@ impl Desk {
         let job = Arc::clone(&self.queue.get(self.turns.get(&id)?)?.job);
         let shuns = seen.job(id).and_then(|view| view.shuns).filter(|(_, until)| *until > seen.at);
         if let Some((_, until)) = shuns
-            && would_fit(&mut self.plan, &job, self.rule)
+            && self.would_fit(&job)
         {
             return Some(Reason::Backoff { until });
         }
         Some(Reason::NoCapacity(self.plan.no_room(&job)))
+    }
+
+    /// Whether a job would fit if it did not keep away from a node.
+    fn would_fit(&mut self, job: &Arc<Job>) -> bool {
+        match &job.shape {
+            Parallelism::TaskGraph(graph) => self.plan.would_fit(job, &self.least.tasks(graph), self.rule),
+            Parallelism::DataParallel(_) => self.plan.backs_off(job, self.rule).is_some(),
+        }
+    }
+
+    /// What a job begins with takes of GPUs, in thousandths.
+    fn least_gpu_milli(&self, job: &Job) -> u64 {
+        match &job.shape {
+            Parallelism::TaskGraph(graph) => {
+                let tasks = self.least.tasks(graph);
+                tasks.iter().map(|task| graph.tasks()[task.index()].demand.gpu_milli).sum()
+            }
+            Parallelism::DataParallel(_) => job.shape.minimum().gpu_milli,
+        }
     }
 
     /// The verdict on one job after the queue was walked; ends the decision.
@@ -295,13 +341,6 @@ impl Desk {
     pub(super) fn ahead(&self, id: JobId) -> Ahead {
         let Some(turn) = self.turns.get(&id) else { return Ahead { jobs: Vec::new(), is_total: true } };
         Ahead { jobs: self.queue.range(..turn).map(|((.., id), _)| *id).collect(), is_total: true }
-    }
-}
-
-fn would_fit(plan: &mut Plan, job: &Arc<Job>, rule: Rule) -> bool {
-    match &job.shape {
-        Parallelism::TaskGraph(graph) => plan.would_fit(job, &units(graph)[0], rule),
-        Parallelism::DataParallel(_) => plan.backs_off(job, rule).is_some(),
     }
 }
 
@@ -353,16 +392,6 @@ pub(super) fn units_of(plan: &Plan, job: &Job) -> u32 {
     match &job.shape {
         Parallelism::TaskGraph(graph) => complete_units(graph, target),
         Parallelism::DataParallel(_) => target.workers(),
-    }
-}
-
-/// What the least of a job takes of GPUs, in thousandths.
-fn least_gpu_milli(job: &Job) -> u64 {
-    match &job.shape {
-        Parallelism::TaskGraph(graph) => {
-            units(graph)[0].iter().map(|task| graph.tasks()[task.index()].demand.gpu_milli).sum()
-        }
-        Parallelism::DataParallel(_) => job.shape.minimum().gpu_milli,
     }
 }
 

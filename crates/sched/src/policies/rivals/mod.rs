@@ -6,7 +6,11 @@
 
 mod borg;
 mod desk;
+mod graphene;
+mod hypersched;
 mod pools;
 
 pub(super) use borg::ENTRY as BORG;
+pub(super) use graphene::ENTRY as GRAPHENE;
+pub(super) use hypersched::ENTRY as HYPERSCHED;
 pub(super) use pools::ENTRY as GANDIVA_POOLS;

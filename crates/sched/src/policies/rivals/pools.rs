@@ -37,7 +37,7 @@ use crate::model::{Allocation, GPU, Job, JobId, NodeId, Parallelism, Span, TaskI
 use crate::place::Rule;
 use crate::view::{Causes, JobView, Note, Snapshot};
 
-use super::desk::{Desk, cadence, can_change, gpus_of};
+use super::desk::{Desk, Least, cadence, can_change, gpus_of};
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Parameters {
@@ -130,7 +130,7 @@ fn utilisation(view: &JobView) -> u64 {
 
 impl Pools {
     fn new(parameters: Parameters) -> Self {
-        Self { parameters, desk: Desk::new(parameters.placement, by_turn) }
+        Self { parameters, desk: Desk::new(parameters.placement, Least::Whole, by_turn) }
     }
 
     fn arrange(&mut self, seen: &Snapshot) {
@@ -180,9 +180,10 @@ impl Pools {
             }
             let is_served = serving.0.values().any(|jobs| jobs.contains_key(&gpus));
             let affine = |node| serving.serves(node, gpus);
-            is_served && plan.place_within(job, rule, affine)
-                || plan.place_within(job, rule, |node| affine(node) || serving.is_idle(node))
-                || plan.place_least(job, rule)
+            let place = |plan: &mut Plan| Least::Whole.place(plan, job, rule);
+            is_served && plan.within(affine, place)
+                || plan.within(|node| affine(node) || serving.is_idle(node), place)
+                || place(plan)
         });
         if started {
             self.begin(job, serving, at);
