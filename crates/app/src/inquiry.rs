@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 use trainyard_sched::control::{Moment, Outcome};
-use trainyard_sched::decide::{Policy, Verdict};
+use trainyard_sched::decide::{EarlyEnd, Policy, Verdict};
 use trainyard_sched::model::{Better, JobId, TenantId, Time};
 use trainyard_sched::why::{Other, Waits, why_waits};
 use trainyard_sim::forecast::{Forecast, Outlook, Past};
@@ -37,6 +37,8 @@ pub(crate) struct Inquiry<'a> {
     pub(crate) started: Option<Time>,
     /// When and how it ended.
     pub(crate) ended: Option<(Time, Outcome)>,
+    /// Why it was cut short, if it was.
+    pub(crate) early: Option<EarlyEnd>,
     /// Since when the verdict on the job has been of the same kind, where that is known.
     pub(crate) verdict: (Option<Verdict>, Time),
     /// Whether the moment is the usual one, because nobody said another.
@@ -120,7 +122,9 @@ impl Inquiry<'_> {
         }
         let Some(view) = self.moment.state.job(self.job) else {
             let (ended, outcome) = self.ended.unwrap_or((at, Outcome::Withdrawn));
-            return Stands::Ended { ended, outcome, arrived: self.arrived, started: self.started };
+            let (arrived, started) = (self.arrived, self.started);
+            let early = self.early.as_ref().map(ToString::to_string);
+            return Stands::Ended { ended, outcome, early, arrived, started };
         };
         let (arrived, attempts, waited) = (self.arrived, view.attempt.0, view.waited(at));
         if view.held.is_none() {

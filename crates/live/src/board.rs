@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use trainyard_sched::control::{Action, Batch, Core, Event, Outcome, Step};
-use trainyard_sched::decide::Verdict;
+use trainyard_sched::decide::{EarlyEnd, Verdict};
 use trainyard_sched::estimate::LossHealth;
 use trainyard_sched::model::{Attempt, Better, GpuSet, Job, JobId, NodeId, NodeState, TenantId, Time};
 use trainyard_sched::view::{JobView, Phase};
@@ -79,6 +79,9 @@ pub struct Card {
     pub failures: u32,
     /// What its cluster said of it last, such as an exit code.
     pub said: Option<Arc<str>>,
+    /// Why it was cut short, if it was and its owner did not take it up again.
+    #[serde(default)]
+    pub early: Option<EarlyEnd>,
 }
 
 /// What a job is doing.
@@ -167,6 +170,10 @@ pub struct Board {
     pub faults: u64,
     /// Attempts that were started.
     pub starts: u64,
+    /// Jobs that were cut short since the daemon came to life, by the kind of rule.
+    pub cut_short: BTreeMap<&'static str, u64>,
+    /// GPU-seconds that this spared, as far as could be foretold.
+    pub saved_gpu_s: f64,
     /// What was unusual when the daemon came to life.
     pub remark: Option<String>,
     /// Whether the journal cannot be written at the moment, and why.
@@ -227,6 +234,13 @@ impl Board {
                         card.curve.add(point.iteration, point.loss);
                     }
                 }
+                Event::Resumed { job } => {
+                    if let Some(card) = self.jobs.get_mut(job)
+                        && card.early.is_some()
+                    {
+                        card.taken_up(batch.at);
+                    }
+                }
                 Event::PolicyChanged { policy, parameters } if step.unchanged.is_none() => {
                     self.policy.clone_from(policy);
                     self.parameters = parameters.clone();
@@ -238,6 +252,13 @@ impl Board {
             self.holders.remove(job);
             if let Some(card) = self.jobs.get_mut(job) {
                 card.end(batch.at, *outcome);
+            }
+        }
+        for (job, early) in &step.early {
+            *self.cut_short.entry(early.why.kind()).or_insert(0) += 1;
+            self.saved_gpu_s += early.saved_gpu_s;
+            if let Some(card) = self.jobs.get_mut(job) {
+                card.early = Some(*early);
             }
         }
     }
@@ -360,6 +381,7 @@ impl Card {
             moves: 0,
             failures: 0,
             said: None,
+            early: None,
         }
     }
 
@@ -376,6 +398,9 @@ impl Card {
             Phase::Stopping => Standing::Stopping,
         };
         self.started = view.served.first_held;
+        if !Arc::ptr_eq(&self.asked, &view.job) {
+            self.asked = Arc::clone(&view.job);
+        }
         self.attempt = view.attempt.0;
         self.nodes = view.held.nodes().into_iter().map(name).collect();
         self.workers = view.held.workers();
@@ -388,6 +413,12 @@ impl Card {
         }
         self.verdict = Some(verdict);
         self.count(view, at);
+    }
+
+    /// It was cut short, and its owner wants it to go on.
+    fn taken_up(&mut self, at: Time) {
+        (self.state, self.ended, self.outcome, self.early) = (Standing::Waiting, None, None, None);
+        self.verdict_since = at;
     }
 
     fn count(&mut self, view: &JobView, at: Time) {

@@ -34,6 +34,8 @@ pub(crate) enum Message {
     Submit(Box<Submission>, SyncSender<(JobId, bool)>),
     /// A job is taken back.
     Withdraw(JobId, SyncSender<()>),
+    /// A job that was cut short is taken up again.
+    Resume(Box<Known>, SyncSender<()>),
     /// Another policy; the answer is why not.
     Choose(String, toml::Table, SyncSender<Result<(), String>>),
     /// An operator changes a node.
@@ -186,6 +188,15 @@ impl Bridge {
             }
             Message::Withdraw(job, reply) => {
                 events.push(Event::Withdrawn { job });
+                desk.answers.push(Box::new(move |_| {
+                    let _ = reply.send(());
+                }));
+            }
+            Message::Resume(known, reply) => {
+                let job = known.job.id;
+                // The same request may come twice before the first is answered.
+                desk.jobs.entry(job).or_insert(*known);
+                events.push(Event::Resumed { job });
                 desk.answers.push(Box::new(move |_| {
                     let _ = reply.send(());
                 }));

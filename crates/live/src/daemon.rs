@@ -12,13 +12,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel, sync_channel}
 use std::sync::{Arc, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
-use trainyard_sched::control::{Core, Head, JOURNAL_VERSION, Moment, Record, run};
+use trainyard_sched::control::{Core, Head, JOURNAL_VERSION, Moment, Outcome, Record, run};
 use trainyard_sched::model::{Cluster, Job, JobId, NodeId, NodeState, Seed, Tenants, Time};
 use trainyard_sched::place::largest_gang;
 use trainyard_sched::view::JobView;
 
 use crate::board::{Board, Touched};
-use crate::bridge::{Bridge, Message};
+use crate::bridge::{Bridge, Known, Message};
 use crate::clock::{Clock, Wall};
 use crate::executor::{Executor, Reporter};
 use crate::guard::Fresh;
@@ -158,6 +158,29 @@ pub enum Refusal {
     /// The policy cannot be had.
     #[error("{0}")]
     Policy(String),
+    /// Only a job that was cut short can be taken up again.
+    #[error("{job} {}; only a job that its stop rule has cut short can be taken up again", standing(*is_there, *how))]
+    NotCutShort {
+        /// The job.
+        job: JobId,
+        /// Whether it has not ended.
+        is_there: bool,
+        /// How it ended.
+        how: Option<Outcome>,
+    },
+}
+
+/// How a job stands that cannot be taken up again, in words.
+const fn standing(is_there: bool, how: Option<Outcome>) -> &'static str {
+    match how {
+        _ if is_there => "has not ended",
+        Some(Outcome::StopRuleMet) => "was cut short, and so many were since that it is not kept any more",
+        Some(Outcome::Completed) => "has come to its own end",
+        Some(Outcome::Withdrawn | Outcome::Killed) => "was taken back by its owner",
+        Some(Outcome::Failed) => "has failed",
+        Some(Outcome::Rejected) => "could never run",
+        Some(Outcome::Censored) | None => "has ended otherwise",
+    }
 }
 
 /// One step that was written down.
@@ -254,6 +277,28 @@ impl Handle {
     /// Takes a job back.
     pub fn withdraw(&self, job: JobId) -> Result<(), Refusal> {
         self.ask(|reply| Message::Withdraw(job, reply))
+    }
+
+    /// Takes a job up again that was cut short by a stop rule. It goes on from what it saved, to its own end. One that was
+    /// taken up already stays as it is.
+    pub fn resume(&self, job: JobId) -> Result<(), Refusal> {
+        let (parted, resumed) = self.look(move |core, _| {
+            let state = core.state();
+            let known = |view: &JobView| (Arc::clone(&view.job), view.done.saved, view.attempt);
+            (state.parted(job).map(known), state.job(job).map(|view| view.resumed))
+        })?;
+        let card = self.board().jobs.get(&job).map(|card| (Arc::clone(&card.work), card.outcome));
+        match (parted, card) {
+            (Some((job, saved, attempt)), Some((work, _))) => {
+                let known = Known { job, work, saved, attempt, is_stopping: false, is_over: false };
+                self.ask(|reply| Message::Resume(Box::new(known), reply))
+            }
+            _ if resumed == Some(true) => Ok(()),
+            (_, card) => {
+                let how = card.and_then(|(_, outcome)| outcome);
+                Err(Refusal::NotCutShort { job, is_there: resumed.is_some(), how })
+            }
+        }
     }
 
     /// Lets another policy decide from now on. That it was refused is in the journal too.

@@ -8,7 +8,7 @@ use trainyard_sched::decide::{Abilities, Policy};
 use trainyard_sched::model::JobId;
 use trainyard_sched::view::Phase;
 
-use crate::board::{Board, Touched};
+use crate::board::{Board, Card, Touched};
 use crate::bridge::{Desk, Known};
 use crate::daemon::{DaemonError, Settings};
 use crate::executor::{Held, Pending};
@@ -58,6 +58,15 @@ impl Recovered {
         let works: BTreeMap<JobId, Arc<Work>> =
             contents.works.iter().map(|kept| (kept.job, Arc::clone(&kept.work))).collect();
         board.restore(&core, &works, contents.began);
+        // Those that come back are shown with what they were before.
+        let comes_back = |job: JobId| {
+            let mut events = contents.tail.iter().flat_map(|(record, _)| &record.events);
+            events.any(|event| matches!(event, Event::Resumed { job: back } if *back == job))
+        };
+        let returning = contents.ended.iter().filter(|card| comes_back(card.job));
+        for card in returning.filter(|card| !core.state().jobs().any(|view| view.id() == card.job)) {
+            board.jobs.entry(card.job).or_insert_with(|| card.clone());
+        }
         for (record, wall) in &contents.tail {
             let batch = Batch { at: record.at, events: record.events.clone() };
             core.retell(&batch, &record.step)
@@ -66,7 +75,8 @@ impl Recovered {
             board.renew(&core, &Touched::by(&batch, &record.step));
         }
         // Those that have ended are shown as they were at their end.
-        board.jobs.extend(contents.ended.iter().map(|card| (card.job, card.clone())));
+        let is_over = |card: &&Card| core.state().job(card.job).is_none();
+        board.jobs.extend(contents.ended.iter().filter(is_over).map(|card| (card.job, card.clone())));
         let policy = (board.policy.clone(), board.parameters.clone());
         Ok(Self { core, board, policy })
     }

@@ -26,8 +26,9 @@ const MOST_PLACES: u64 = 2_000;
 /// what [`noting`] does.
 ///
 /// `d` runs when it is withdrawn, so it has to be stopped; `g` ends when it is told that it has one worker, so it has to be
-/// resized at work: nothing else ends them in time.
-const STORY: [&str; 16] = [
+/// resized at work: nothing else ends them in time. `h` is cut short at what it reports, and ends by itself only where it goes
+/// on from what it saved.
+const STORY: [&str; 19] = [
     "submit a 1 1 $L; sleep 0.1",
     "submit b 1 4 $L; sleep 0.5",
     "submit c 2 2 $L; exit 3",
@@ -44,10 +45,14 @@ const STORY: [&str; 16] = [
     "submit g 1 2 $L; until grep -q '\"workers\":1,' $TRAINYARD_CONTROL_FILE; do sleep 0.02; done",
     "running g",
     "submit f 3 3 $L; (sleep 600) & exit 0",
+    "enough h 1 1 $L; [ $TRAINYARD_RESUME_ITERATION = 0 ] || exit 0; \
+     echo '{\"iteration\":3,\"saved\":3,\"accuracy\":0.6}' >> $TRAINYARD_PROGRESS_FILE; sleep 600",
+    "cut h",
+    "resume h",
 ];
 
 /// How each job ends.
-const ENDS: [(&str, &str); 7] = [
+const ENDS: [(&str, &str); 8] = [
     ("a", "Completed"),
     ("b", "Completed"),
     ("c", "Failed"),
@@ -55,6 +60,7 @@ const ENDS: [(&str, &str); 7] = [
     ("e", "Completed"),
     ("g", "Completed"),
     ("f", "Completed"),
+    ("h", "Completed"),
 ];
 
 /// A daemon that may die, and what it has promised.
@@ -74,7 +80,7 @@ impl Story {
     fn tell(&mut self, line: &str) {
         let line = line.replace("$L", &noting(&self.daemon.folder.join("log")));
         match line.split(' ').collect::<Vec<_>>()[..] {
-            ["submit", key, ..] => {
+            ["submit" | "enough", key, ..] => {
                 let answer = self.daemon.ask(&line);
                 let number = answer.split(' ').next().and_then(|number| number.parse().ok());
                 let number: u32 = number.unwrap_or_else(|| panic!("{answer}"));
@@ -85,9 +91,10 @@ impl Story {
                 let number = self.numbers[key];
                 assert_eq!(self.daemon.ask(&format!("withdraw {number}")), "withdrawn");
             }
-            ["running", key] => {
+            [what @ ("running" | "cut" | "resume"), key] => {
                 let number = self.numbers[key];
-                assert_eq!(self.daemon.ask(&format!("running {number}")), "running");
+                let answer = if what == "resume" { "resumed" } else { what };
+                assert_eq!(self.daemon.ask(&format!("{what} {number}")), answer);
             }
             ["wait"] => drop(self.daemon.ask("wait")),
             ["policy", ..] => assert_eq!(self.daemon.ask(&line), "chosen"),

@@ -6,6 +6,7 @@
 mod forking;
 mod inspection;
 mod neighbours;
+mod outside;
 mod tasks;
 
 use std::cmp::Reverse;
@@ -163,7 +164,7 @@ impl SimBackend {
                 let (_, node, state) = self.options.node_changes[i as usize];
                 self.change_node(node, state);
             }
-            Coming::Outside(i) => self.ready.push(self.options.outside[i as usize].1.clone()),
+            Coming::Outside(i) => self.from_outside(i),
             Coming::Loaded(id, _) => self.loaded(id),
             Coming::Saved(id, attempt) => {
                 if self.reporting(id).is_some() {

@@ -116,6 +116,8 @@ enum Command {
     Job(client::JobArguments),
     /// Take jobs back.
     Cancel(client::CancelArguments),
+    /// Take jobs up again that their stop rules have cut short; they go on from what they saved, to their own end.
+    Resume(client::CancelArguments),
     /// Print what a job's program wrote, and what it writes.
     Logs(client::LogsArguments),
     /// List the nodes of the daemon.
@@ -201,6 +203,7 @@ pub(crate) fn perform(arguments: Arguments) -> Result<Ending, Failure> {
         Some(Command::Jobs(given)) => client::jobs(&given, output),
         Some(Command::Job(given)) => client::job(&given, output),
         Some(Command::Cancel(given)) => client::cancel(&given, output),
+        Some(Command::Resume(given)) => client::resume(&given, output),
         Some(Command::Logs(given)) => client::logs(&given),
         Some(Command::Nodes(given)) => client::nodes(&given, output),
         Some(Command::Drain(given)) => client::drain(&given, output),

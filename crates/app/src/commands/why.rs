@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use trainyard_sched::control::{Action, Batch, Core, Event, Moment, Outcome, Record, Settings};
-use trainyard_sched::decide::Verdict;
+use trainyard_sched::decide::{EarlyEnd, Verdict};
 use trainyard_sched::model::{JobId, Span, Time};
 use trainyard_sched::policies;
 use trainyard_sim::forecast::Past;
@@ -106,6 +106,8 @@ struct Life {
     /// The last such moment before that one.
     waited_before: Option<Time>,
     ended: Option<(Time, Outcome)>,
+    /// Why it was cut short, if it was.
+    early: Option<EarlyEnd>,
     run_ends: Time,
 }
 
@@ -149,7 +151,7 @@ impl Life {
 
     fn begin(job: JobId, name: &Arc<str>, arrived: Time) -> Self {
         let name = Arc::clone(name);
-        let (started, waited_last, waited_before, ended) = (None, None, None, None);
+        let (started, waited_last, waited_before, ended, early) = (None, None, None, None, None);
         Self {
             job,
             name,
@@ -159,6 +161,7 @@ impl Life {
             waited_last,
             waited_before,
             ended,
+            early,
             run_ends: arrived,
         }
     }
@@ -174,6 +177,12 @@ impl Life {
             Event::Finished { job, outcome, .. } if *job == self.job => Some(*outcome),
             _ => None,
         });
+        let comes_back = |event: &Event| matches!(event, Event::Resumed { job } if *job == self.job && self.early.is_some());
+        if record.events.iter().any(comes_back) {
+            (self.ended, self.early) = (None, None);
+        }
+        let early = record.step.early.iter().find(|(job, _)| *job == self.job);
+        self.early = early.map(|(_, early)| *early).or(self.early);
         let ends = record.step.ended.iter().find(|(job, _)| *job == self.job).map(|(_, outcome)| *outcome);
         if let Some(outcome) = ends.or(finishes).filter(|_| self.ended.is_none()) {
             self.ended = Some((record.at, outcome));
@@ -277,6 +286,7 @@ impl Retold {
             arrived: life.arrived,
             started: life.started,
             ended: life.ended,
+            early: life.early,
             verdict: self.verdict,
             is_usual,
             run_ends: life.run_ends,

@@ -37,6 +37,9 @@ const COLUMNS: [&str; 19] = [
 /// Further columns, where jobs reported losses: seconds from arrival until so much of the loss reduction was done.
 const QUALITY_COLUMNS: [(&str, f64); 3] = [("to_90_s", 0.1), ("to_95_s", 0.05), ("to_99_s", 0.01)];
 
+/// Further columns, where jobs were cut short: by which kind of rule, and what that spared.
+const EARLY_COLUMNS: [&str; 2] = ["cut_short", "saved_gpu_s"];
+
 /// Makes the folder, if it is not there. Called before the work, so that nothing is done in vain.
 pub(crate) fn make_folder(folder: &Path) -> Result<(), Failure> {
     std::fs::create_dir_all(folder).map_err(Failure::file("make the folder", folder))
@@ -67,14 +70,19 @@ pub(super) fn write_jobs(folder: &Path, inputs: &Inputs, metrics: &Metrics) -> R
         let mut writer = csv::Writer::from_path(&path)?;
         let learns = metrics.quality.jobs().next().is_some();
         let further = if learns { &QUALITY_COLUMNS[..] } else { &[] };
-        writer.write_record(COLUMNS.into_iter().chain(further.iter().map(|column| column.0)))?;
+        let early = metrics.rows().any(|row| row.early.is_some());
+        let of_early = if early { &EARLY_COLUMNS[..] } else { &[] };
+        let names = COLUMNS.into_iter().chain(further.iter().map(|column| column.0));
+        writer.write_record(names.chain(of_early.iter().copied()))?;
         for row in metrics.rows() {
             let tenant = inputs.tenants.get(row.tenant).map_or("", |tenant| &*tenant.name);
             let job = metrics.quality.job(row.id);
             let seconds = |part: f64| job.and_then(|job| job.seconds_to(part));
             let text = |part: f64| seconds(part).map_or_else(String::new, |seconds| seconds.to_string());
             let reached = further.iter().map(|column| text(column.1));
-            writer.write_record(fields(row, tenant).into_iter().chain(reached))?;
+            let ends = row.early.map(|early| [early.why.kind().to_owned(), early.saved_gpu_s.to_string()]);
+            let ends = ends.unwrap_or_default().into_iter().take(of_early.len());
+            writer.write_record(fields(row, tenant).into_iter().chain(reached).chain(ends))?;
         }
         writer.flush()?;
         Ok(())

@@ -80,6 +80,9 @@ pub(crate) enum Stands {
     Ended {
         ended: Time,
         outcome: Outcome,
+        /// Why it was cut short, if it was.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        early: Option<String>,
         arrived: Time,
         started: Option<Time>,
     },
@@ -248,14 +251,17 @@ fn headline(answer: &Answer) -> String {
                 verdict.reason().told(&answer.names)
             )
         }
-        Stands::Ended { ended, outcome, arrived, started } => {
+        Stands::Ended { ended, outcome, early, arrived, started } => {
             let how = serde_json::to_value(outcome).ok().and_then(|word| word.as_str().map(str::to_owned));
             let how = how.unwrap_or_default().replace('_', " ");
             let waited = started.map_or_else(
                 || "it never started".to_owned(),
                 |started| format!("it first started at {started}, after {}", started.since(*arrived)),
             );
-            format!("job {name}{of}{wants}: ended at {ended} ({how}); submitted at {arrived}, {waited}\n")
+            let early = early.as_ref().map_or_else(String::new, |early| format!("  {early}\n"));
+            format!(
+                "job {name}{of}{wants}: ended at {ended} ({how}); submitted at {arrived}, {waited}\n{early}"
+            )
         }
     }
 }

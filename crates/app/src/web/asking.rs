@@ -35,6 +35,7 @@ pub(crate) fn ask_why(office: &Office, caller: &Caller, card: &Card) -> Result<A
         arrived: card.submitted,
         started: card.started,
         ended: card.ended.zip(card.outcome),
+        early: card.early,
         verdict: (verdict, card.verdict_since),
         is_usual: false,
         run_ends: moment.at,

@@ -233,7 +233,9 @@ impl Teller<'_> {
         let events = record.events.iter();
         let mut happened: Vec<Happening> = events.filter_map(|event| self.event(event, unchanged)).collect();
         happened.extend(record.step.ended.iter().filter_map(|(job, outcome)| {
-            Some(Happening { detail: Some(word(outcome)), ..self.job("ended", *job)? })
+            let early = record.step.early.iter().find(|(early, _)| early == job);
+            let because = early.map(|(_, early)| early.to_string());
+            Some(Happening { detail: Some(word(outcome)), because, ..self.job("ended", *job)? })
         }));
         if let Some(panic) = record.step.panic.as_ref().filter(|_| self.caller.sees_only().is_none()) {
             happened.push(Happening {
@@ -270,6 +272,7 @@ impl Teller<'_> {
         let what = match event {
             Event::Arrived { .. } => "submitted",
             Event::Withdrawn { .. } => "withdrawn",
+            Event::Resumed { .. } => "resumed",
             Event::NodeChanged { node, state } => {
                 let nodes = vec![self.cluster.node(*node).name.to_string()];
                 let detail = Some(state_word(*state).to_owned());

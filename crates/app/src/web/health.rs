@@ -10,12 +10,13 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
-use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use serde::Serialize;
 use trainyard_live::board::{Board, Standing};
+use trainyard_sched::decide::Enough;
 use utoipa::ToSchema;
 
 use super::access::Caller;
@@ -56,6 +57,11 @@ struct ReasonLabel {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RuleLabel {
+    rule: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct StateLabel {
     state: String,
 }
@@ -84,6 +90,22 @@ fn registry(board: &Board, office: &Office) -> Registry {
     for (name, help, value) in counters {
         all.register(name, help, ConstCounter::new(value));
     }
+    let cut_short = Family::<RuleLabel, Counter>::default();
+    for rule in Enough::KINDS {
+        let count = board.cut_short.get(rule).copied().unwrap_or(0);
+        cut_short.get_or_create(&RuleLabel { rule: rule.to_owned() }).inc_by(count);
+    }
+    all.register(
+        "cut_short",
+        "Jobs that were cut short since the daemon came to life, by the kind of rule",
+        cut_short,
+    );
+    let saved: ConstCounter<f64> = ConstCounter::new(board.saved_gpu_s);
+    all.register(
+        "saved_gpu_seconds",
+        "GPU-seconds that cutting jobs short spared, as far as could be foretold",
+        saved,
+    );
     all.register("cycle_seconds", "From a step's messages until it was on disk", office.history.took.clone());
     let pending = Family::<ReasonLabel, Gauge>::default();
     for (reason, count) in pending_by_reason(board) {

@@ -10,8 +10,8 @@ use trainyard_live::Submission;
 use trainyard_live::work::{Launch, Work};
 use trainyard_sched::model::{
     Accuracy, Better, Cluster, Convergence, DataParallel, Declared, DeclaredLoss, GPU, Goals, GpuTypeId,
-    GpuTypeSet, Job, JobId, MoveCost, Parallelism, PriorityClass, Resources, Span, StopRule, TenantId, Time,
-    Topology, Wanted, WorkerRange,
+    GpuTypeSet, Job, JobId, MoveCost, Parallelism, PriorityClass, Relaxing, Resources, Span, StopRule,
+    TenantId, Time, Topology, Wanted, WorkerRange,
 };
 use utoipa::ToSchema;
 
@@ -97,6 +97,12 @@ pub(crate) struct JobRequest {
     /// When it has had enough: `{"iterations": 5000}`, `{"accuracy": 0.9}` or `"peak"`; by default when its program ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) stop: Option<Stop>,
+    /// The accuracy that its owner needs, a fraction.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) accuracy: Option<f64>,
+    /// By which cheaper rules its stop rule may be replaced while the cluster is overloaded; by default by none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) may_relax: Option<MayRelax>,
     /// Which way what it reports gets better: `lower` or `higher`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
@@ -154,6 +160,18 @@ pub(crate) struct Range {
     pub(crate) min: u32,
     /// More are of no use.
     pub(crate) max: u32,
+}
+
+/// By which cheaper rules a stop rule may be replaced while the cluster is overloaded.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct MayRelax {
+    /// From its own iterations to the peak of its accuracy.
+    pub(crate) own_to_peak: bool,
+    /// From its own iterations to the accuracy that its owner needs.
+    pub(crate) own_to_accuracy: bool,
+    /// From the peak of its accuracy to the accuracy that its owner needs.
+    pub(crate) peak_to_accuracy: bool,
 }
 
 /// When a job has had enough; by default when its program ends.
@@ -327,17 +345,15 @@ impl JobRequest {
             None => StopRule::OwnIterations,
             Some(Stop::Iterations(0)) => return Err(Problem::field("stop", "at least 1 iteration")),
             Some(Stop::Iterations(count)) => StopRule::Iterations(count),
-            Some(Stop::Accuracy(share)) if (0.0..=1.0).contains(&share) => {
-                StopRule::AtAccuracy(Accuracy(share))
-            }
-            Some(Stop::Accuracy(share)) => {
-                return Err(Problem::field(
-                    "stop",
-                    format!("{share} is no accuracy; write a fraction from 0 to 1"),
-                ));
-            }
+            Some(Stop::Accuracy(share)) => StopRule::AtAccuracy(accuracy("stop", share)?),
             Some(Stop::Peak) => StopRule::AtPeak,
         };
+        let needed = self.accuracy.map(|share| accuracy("accuracy", share)).transpose()?;
+        let MayRelax { own_to_peak, own_to_accuracy, peak_to_accuracy } = self.may_relax.unwrap_or_default();
+        if needed.is_none() && (own_to_accuracy || peak_to_accuracy) {
+            let wrong = "say which `accuracy` is needed, or it can be relaxed to the peak only";
+            return Err(Problem::field("may_relax", wrong));
+        }
         let copies = self.copies.unwrap_or(usual.copies);
         if !(1..=MOST_COPIES).contains(&copies) {
             return Err(Problem::field("copies", format!("write a number from 1 to {MOST_COPIES}")));
@@ -349,6 +365,8 @@ impl JobRequest {
         let deadline = self.deadline.as_ref().map(|length| length.span("deadline")).transpose()?;
         Ok(Goals {
             stop,
+            accuracy: needed,
+            may_relax: Relaxing { own_to_peak, own_to_accuracy, peak_to_accuracy },
             deadline: deadline.map(|span| now + span),
             weight,
             class: PriorityClass(self.priority.unwrap_or(0)),
@@ -357,6 +375,14 @@ impl JobRequest {
             ..usual
         })
     }
+}
+
+/// An accuracy that makes sense.
+fn accuracy(field: &str, share: f64) -> Result<Accuracy, Problem> {
+    if (0.0..=1.0).contains(&share) {
+        return Ok(Accuracy(share));
+    }
+    Err(Problem::field(field, format!("{share} is no accuracy; write a fraction from 0 to 1")))
 }
 
 /// Thousandths of something that is counted in units.

@@ -284,6 +284,25 @@ pub(crate) async fn cancel(
     .await
 }
 
+/// Take a job up again that its stop rule has cut short. It goes on from what it saved, to its own end.
+#[utoipa::path(post, path = "/v1/jobs/{job}/resume", tag = "jobs", params(("job" = String, Path, description = "Number or name")),
+    responses((status = 200, description = "The job as it is now", body = JobShown)))]
+pub(crate) async fn resume(
+    State(office): State<Arc<Office>>,
+    caller: Caller,
+    Path(job): Path<String>,
+) -> Result<Json<JobShown>, Problem> {
+    caller.must_write()?;
+    let card = office.find(&caller, &job)?;
+    blocking(move || {
+        office.handle.resume(card.job)?;
+        // The board is renewed after the answer; one more look waits for that.
+        office.handle.look(|_, _| ())?;
+        Ok(Json(shown(&office, &caller, card.job)?))
+    })
+    .await
+}
+
 /// Say why a job waits, who is ahead, and when it will start.
 ///
 /// The answer is that of `trainyard why` (docs/why.md); as text if that is what is accepted.

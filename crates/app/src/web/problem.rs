@@ -30,6 +30,8 @@ pub(crate) enum Kind {
     Invalid,
     /// The job could never run.
     NeverFits,
+    /// The job was not cut short, so it cannot be taken up again.
+    NotCutShort,
     /// Larger than a request may be.
     TooLarge,
     /// It took too long.
@@ -46,7 +48,7 @@ pub(crate) enum Kind {
 
 impl Kind {
     /// Every kind, with its place in a `type`, its status, its title, and what to try.
-    pub(crate) const ALL: [(Self, &'static str, u16, &'static str, &'static str); 14] = [
+    pub(crate) const ALL: [(Self, &'static str, u16, &'static str, &'static str); 15] = [
         (Self::Unauthorized, "unauthorized", 401, "No valid token", "send `Authorization: Bearer TOKEN`"),
         (
             Self::Forbidden,
@@ -78,6 +80,13 @@ impl Kind {
             422,
             "The job could never run",
             "ask for fewer workers, or less for each",
+        ),
+        (
+            Self::NotCutShort,
+            "not-cut-short",
+            409,
+            "The job was not cut short",
+            "submit it again if it is to run once more",
         ),
         (Self::TooLarge, "too-large", 413, "The request is too large", "send less than 1 MiB"),
         (Self::Slow, "slow", 504, "It took too long", "ask again; submit with the same Idempotency-Key"),
@@ -162,6 +171,7 @@ impl From<Refusal> for Problem {
             Refusal::NeverFits { .. } => Kind::NeverFits,
             Refusal::Silent(_) | Refusal::Leaving => Kind::Unavailable,
             Refusal::Policy(_) | Refusal::Work(_) => Kind::Invalid,
+            Refusal::NotCutShort { .. } => Kind::NotCutShort,
         };
         let problem = Self::new(kind, refusal.to_string());
         match refusal {

@@ -47,6 +47,7 @@ fn paths() -> (Router<Arc<Office>>, utoipa::openapi::OpenApi) {
     let answers = OpenApiRouter::with_openapi(Document::openapi())
         .routes(routes!(jobs::submit, jobs::list))
         .routes(routes!(jobs::look, jobs::cancel))
+        .routes(routes!(jobs::resume))
         .routes(routes!(jobs::why))
         .routes(routes!(losses::curve))
         .routes(routes!(summary::show))

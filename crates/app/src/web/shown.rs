@@ -25,12 +25,18 @@ pub(crate) struct JobShown {
     /// How it ended: `completed`, `failed`, `withdrawn` and so on.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(crate) outcome: Option<String>,
-    /// The policy's reason for letting it run or wait, as a word.
+    /// The policy's reason for letting it run or wait, as a word; `had_enough` of one that was cut short.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(crate) reason: Option<String>,
     /// The same as a sentence.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(crate) because: Option<String>,
+    /// By which kind of rule it was cut short: `reached`, `at_peak`, `stalled` or `hopeless`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) cut_short: Option<String>,
+    /// GPU-seconds that this spared, as far as could be foretold.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) saved_gpu_s: Option<f64>,
     /// When it was submitted.
     pub(crate) submitted: String,
     /// When it first held anything.
@@ -204,6 +210,7 @@ impl JobShown {
         let count = |milli: u64| if milli == UNLIMITED { 0.0 } else { milli as f64 / 1e3 };
         let tenant = board.tenants.get(card.tenant.index()).map_or_else(String::new, ToString::to_string);
         let reason = card.verdict.as_ref().map(|verdict| verdict.reason());
+        let early = card.early.as_ref();
         // Counted from its own submission, so that the three times agree whatever was done to the clock meanwhile.
         let on_wall = |at: Time| wall_text(Wall(card.submitted_wall.0 + at.since(card.submitted).0));
         let age_s = now.since(card.submitted).as_secs_f64();
@@ -219,8 +226,13 @@ impl JobShown {
             tenant,
             state: word(&card.state),
             outcome: card.outcome.as_ref().map(word),
-            reason: reason.map(|reason| reason.kind().to_owned()),
-            because: reason.map(|reason| reason.told(names)),
+            reason: reason
+                .map(|reason| reason.kind())
+                .or_else(|| early.map(|_| "had_enough"))
+                .map(str::to_owned),
+            because: reason.map(|reason| reason.told(names)).or_else(|| early.map(ToString::to_string)),
+            cut_short: early.map(|early| early.why.kind().to_owned()),
+            saved_gpu_s: early.map(|early| finite(early.saved_gpu_s)),
             submitted: wall_text(card.submitted_wall),
             started: card.started.map(on_wall),
             ended: card.ended.map(on_wall),

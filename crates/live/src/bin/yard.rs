@@ -12,10 +12,11 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use trainyard_live::board::Standing;
+use trainyard_live::board::{Card, Standing};
 use trainyard_live::local::{Confinement, LocalExecutor, become_program, keep};
-use trainyard_live::{Daemon, Handle, Work, fault};
-use trainyard_sched::model::{JobId, NodeId, NodeState};
+use trainyard_live::{Daemon, Handle, Refusal, Work, fault};
+use trainyard_sched::control::Outcome;
+use trainyard_sched::model::{Accuracy, JobId, NodeId, NodeState, StopRule};
 
 #[path = "../../tests/common/counting.rs"]
 mod counting;
@@ -97,11 +98,16 @@ fn say(text: &str) -> Result<(), Box<dyn Error>> {
 /// Does what a line says.
 fn answer(handle: &Handle, line: &str) -> Result<String, Box<dyn Error>> {
     Ok(match line.splitn(5, ' ').collect::<Vec<_>>()[..] {
-        ["submit", key, min, max, script] => {
+        // One of `enough` has had enough at an accuracy of a half.
+        [what @ ("submit" | "enough"), key, min, max, script] => {
             let mut work = Work::new(["sh", "-c", script].map(str::to_owned).to_vec());
             work.grace_s = 1;
             let shape = place::elastic(min.parse()?, max.parse()?);
-            let (job, new) = handle.submit(place::submission(shape, work, Some(key.into())))?;
+            let mut submission = place::submission(shape, work, Some(key.into()));
+            if what == "enough" {
+                submission.job.goals.stop = StopRule::AtAccuracy(Accuracy(0.5));
+            }
+            let (job, new) = handle.submit(submission)?;
             format!("{} {new}", job.0)
         }
         // A job that may be forked: its iterations in all, and words for `yard learn`.
@@ -120,6 +126,15 @@ fn answer(handle: &Handle, line: &str) -> Result<String, Box<dyn Error>> {
             let board = handle.board();
             let card = board.jobs.get(&job).ok_or("there is no such job")?;
             format!("{} {:?} {:?} {}", card.iterations, card.state, card.outcome, card.workers)
+        }
+        ["resume", job] => match handle.resume(JobId(job.parse()?)) {
+            // Asked again after it came to its own end meanwhile.
+            Ok(()) | Err(Refusal::NotCutShort { how: Some(Outcome::Completed), .. }) => "resumed".to_owned(),
+            Err(refusal) => return Err(refusal.into()),
+        },
+        ["cut", job] => {
+            let outcome = |card: &Card| card.outcome == Some(Outcome::StopRuleMet);
+            until(handle, JobId(job.parse()?), outcome, "cut")
         }
         ["withdraw", job] => {
             handle.withdraw(JobId(job.parse()?))?;
@@ -146,7 +161,10 @@ fn answer(handle: &Handle, line: &str) -> Result<String, Box<dyn Error>> {
             };
             views.map(of).collect::<Vec<_>>().join(" ")
         })?,
-        ["running", job] => running(handle, JobId(job.parse()?)),
+        ["running", job] => {
+            let runs = |card: &Card| matches!(card.state, Standing::Running | Standing::Ended);
+            until(handle, JobId(job.parse()?), runs, "running")
+        }
         ["wait"] => wait(handle),
         ["who"] => {
             let board = handle.board();
@@ -157,13 +175,12 @@ fn answer(handle: &Handle, line: &str) -> Result<String, Box<dyn Error>> {
     })
 }
 
-/// Waits until a job runs or has run.
-fn running(handle: &Handle, job: JobId) -> String {
+/// Waits until something is true of a job, and says so.
+fn until(handle: &Handle, job: JobId, holds: impl Fn(&Card) -> bool, then: &str) -> String {
     let end = Instant::now() + PATIENCE;
     while Instant::now() < end {
-        let state = handle.board().jobs.get(&job).map(|card| card.state);
-        if matches!(state, Some(Standing::Running | Standing::Ended)) {
-            return "running".to_owned();
+        if handle.board().jobs.get(&job).is_some_and(&holds) {
+            return then.to_owned();
         }
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -176,9 +193,7 @@ fn wait(handle: &Handle) -> String {
     loop {
         let board = handle.board();
         if board.jobs.values().all(|card| card.ended.is_some()) {
-            let of = |card: &trainyard_live::board::Card| {
-                format!("{}:{:?}:{}", card.job.0, card.outcome, card.attempt)
-            };
+            let of = |card: &Card| format!("{}:{:?}:{}", card.job.0, card.outcome, card.attempt);
             return board.jobs.values().map(of).collect::<Vec<_>>().join(" ");
         }
         if Instant::now() > end {

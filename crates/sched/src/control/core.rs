@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::decide::{Abilities, Cadence, Change, Decision, Policy, Verdict};
+use crate::decide::{Abilities, Cadence, Change, Decision, EarlyEnd, Policy, Verdict};
 use crate::model::{Cluster, JobId, Seed, Span, Tenants, Time};
 use crate::view::{Causes, Snapshot};
 
@@ -63,6 +63,9 @@ pub struct Step {
     /// Jobs that ended by what was decided, not by an event.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub ended: Vec<(JobId, Outcome)>,
+    /// Why those of them that were cut short were, and what that spared.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub early: Vec<(JobId, EarlyEnd)>,
     /// What to do now.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub actions: Vec<Action>,
@@ -191,7 +194,7 @@ impl Core {
                 self.state.touch(fault.job());
             }
         }
-        let _ = self.state.take_ended();
+        let _ = (self.state.take_ended(), self.state.take_early());
         for action in &step.actions {
             self.state.order(batch.at, action);
         }
@@ -208,7 +211,7 @@ impl Core {
             }
             self.cause.add(self.state.apply(batch.at, event));
         }
-        step.ended = self.state.take_ended();
+        (step.ended, step.early) = (self.state.take_ended(), self.state.take_early());
         step
     }
 
@@ -283,6 +286,7 @@ impl Core {
             self.state.touch(fault.job());
         }
         step.ended.extend(self.state.take_ended());
+        step.early.extend(self.state.take_early());
         step.decision = Some(decision);
     }
 
@@ -304,7 +308,9 @@ impl Core {
             match *change {
                 Change::Relax { job, to } => self.state.relax(job, to),
                 Change::Restore { job } => self.state.restore(job),
-                Change::Stop { job, .. } => self.state.end(at, job, Outcome::StopRuleMet),
+                Change::Stop { job, why, saved_gpu_s } => {
+                    self.state.cut_short(at, job, EarlyEnd { why, saved_gpu_s });
+                }
                 Change::Reject { job } => self.state.end(at, job, Outcome::Rejected),
             }
         }

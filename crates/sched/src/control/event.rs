@@ -23,6 +23,12 @@ pub enum Event {
         /// The job.
         job: JobId,
     },
+    /// Its owner wants it to go on, after it was cut short by a stop rule. It keeps its number and what it saved, and its
+    /// own iterations are its rule from now on. A job that did not end in that way stays as it is.
+    Resumed {
+        /// The job.
+        job: JobId,
+    },
     /// A node came, went, or began to drain.
     NodeChanged {
         /// The node.
@@ -256,6 +262,7 @@ impl Event {
         match self {
             Self::Arrived { .. }
             | Self::Withdrawn { .. }
+            | Self::Resumed { .. }
             | Self::NodeChanged { .. }
             | Self::PolicyChanged { .. } => None,
             Self::Started { job, attempt, .. }
@@ -276,6 +283,7 @@ impl Event {
             Self::Arrived { job } => Some(job.id),
             Self::NodeChanged { .. } | Self::PolicyChanged { .. } => None,
             Self::Withdrawn { job }
+            | Self::Resumed { job }
             | Self::Started { job, .. }
             | Self::StartFailed { job, .. }
             | Self::Resized { job, .. }

@@ -7,6 +7,7 @@ mod copies;
 mod core;
 mod drift;
 mod due;
+mod ends;
 mod event;
 mod journal;
 mod ledger;

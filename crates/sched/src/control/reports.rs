@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::decide::{EarlyEnd, Enough};
 use crate::estimate::{Fitting, SpeedPoint};
 use crate::model::{
     Accuracy, CopyId, CopyProgress, JobId, LossPoint, Parallelism, SERVER_TASK, StopRule, Time,
@@ -81,8 +82,15 @@ impl State {
             // The peak of a curve is a matter of prediction, and so of the policy.
             StopRule::OwnIterations | StopRule::AtPeak => false,
         };
-        if rules.into_iter().flatten().flatten().any(is_met) {
-            self.begin_ending(id, Outcome::StopRuleMet);
+        match rules.into_iter().flatten().flatten().find(|rule| is_met(*rule)) {
+            Some(StopRule::AtAccuracy(needed)) => {
+                let accuracy = accuracies().fold(f64::NEG_INFINITY, f64::max);
+                let why = Enough::Reached { accuracy, needed: needed.0 };
+                let saved_gpu_s = self.job(id).map_or(0.0, |view| view.remaining_gpu_s(at));
+                self.cut_short(at, id, EarlyEnd { why, saved_gpu_s });
+            }
+            Some(_) => self.begin_ending(id, Outcome::StopRuleMet),
+            None => {}
         }
         Causes::REPORTED
     }
@@ -138,7 +146,7 @@ fn measure_rates(view: &mut JobView, farther: bool, copies: &[CopyProgress], typ
 
 /// An attempt begins from so many iterations; what was reported beyond them will come again.
 pub(super) fn resume_losses(view: &mut JobView, iterations: f64, fitting: Option<&Fitting>) {
-    if view.losses.latest().is_some() {
+    if view.losses.latest().is_some() || view.losses.measured() > 0 {
         Arc::make_mut(&mut view.losses).resume(iterations, &view.job.declared.loss, fitting);
     }
 }

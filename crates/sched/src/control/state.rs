@@ -6,10 +6,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-use crate::decide::{Decision, Reason, Verdict};
+use crate::decide::{Decision, EarlyEnd, Reason, Verdict};
 use crate::estimate::Fitting;
 use crate::model::{
-    Allocation, Attempt, Cluster, Job, JobId, NodeId, NodeState, Seed, Span, StopRule, Tenants, Time, Usage,
+    Allocation, Attempt, Cluster, Job, JobId, NodeId, NodeState, Seed, Span, Tenants, Time, Usage,
 };
 use crate::view::{Causes, Changed, JobView, Jobs, Note, Phase, Snapshot};
 
@@ -27,10 +27,10 @@ const BACK_OFF: Span = Span::from_secs(300);
 pub struct State {
     cluster: Arc<Cluster>,
     tenants: Arc<Tenants>,
-    jobs: Jobs,
+    pub(super) jobs: Jobs,
     /// Jobs that were known once and have ended: one bit each.
-    ended: Vec<u64>,
-    verdicts: BTreeMap<JobId, Verdict>,
+    pub(super) ended: Vec<u64>,
+    pub(super) verdicts: BTreeMap<JobId, Verdict>,
     /// What the policy remembers about the run.
     #[serde(default)]
     note: Note,
@@ -45,9 +45,15 @@ pub struct State {
     /// What actions found due in this step will take; empty between steps.
     reserved: Vec<(JobId, Parts)>,
     /// Jobs whose target is not what they hold.
-    unsettled: BTreeSet<JobId>,
+    pub(super) unsettled: BTreeSet<JobId>,
     /// Jobs whose stop rule is met or whose owner has withdrawn them, and that still hold something.
-    ending: BTreeMap<JobId, Outcome>,
+    pub(super) ending: BTreeMap<JobId, Outcome>,
+    /// Why those of them that are cut short are.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) early: BTreeMap<JobId, EarlyEnd>,
+    /// Jobs that were cut short, as they were at their end; their owners may take them up again.
+    #[serde(default, skip_serializing_if = "Jobs::is_empty")]
+    pub(super) parted: Jobs,
     /// What jobs that are being moved take beyond what they hold, until the move is reported.
     moving: BTreeMap<JobId, Move>,
     /// Forked jobs whose copies are to be brought together before they stop or change.
@@ -55,7 +61,9 @@ pub struct State {
     /// What is wanted of jobs with several copies between two merges.
     #[serde(default)]
     pub(super) stretches: BTreeMap<JobId, Stretch>,
-    just_ended: Vec<(JobId, Outcome)>,
+    pub(super) just_ended: Vec<(JobId, Outcome)>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) just_early: Vec<(JobId, EarlyEnd)>,
     changed_jobs: BTreeSet<JobId>,
     changed_nodes: BTreeSet<NodeId>,
 }
@@ -77,10 +85,13 @@ impl State {
             reserved: Vec::new(),
             unsettled: BTreeSet::new(),
             ending: BTreeMap::new(),
+            early: BTreeMap::new(),
+            parted: Jobs::new(),
             moving: BTreeMap::new(),
             unmerged: BTreeSet::new(),
             stretches: BTreeMap::new(),
             just_ended: Vec::new(),
+            just_early: Vec::new(),
             changed_jobs: BTreeSet::new(),
             changed_nodes: BTreeSet::new(),
         }
@@ -252,6 +263,7 @@ impl State {
         match event {
             Event::Arrived { job } => self.arrive(at, job),
             Event::Withdrawn { job } => self.withdraw(at, *job),
+            Event::Resumed { job } => self.take_up(at, *job),
             Event::NodeChanged { node, state } => self.change_node(*node, *state),
             // Who decides is not part of what is believed.
             Event::PolicyChanged { .. } => Causes::NONE,
@@ -280,13 +292,6 @@ impl State {
         }
         self.begin_ending(id, Outcome::Withdrawn);
         Causes::NONE
-    }
-
-    /// Lets a job that holds something stop for good.
-    pub(super) fn begin_ending(&mut self, id: JobId, outcome: Outcome) {
-        self.ending.entry(id).or_insert(outcome);
-        self.set_target(id, Allocation::NONE);
-        self.touch(id);
     }
 
     fn change_node(&mut self, node: NodeId, state: NodeState) -> Causes {
@@ -333,12 +338,15 @@ impl State {
             }
             Event::Lost { iterations, node, .. } => self.lost(at, id, *iterations, *node),
             Event::Finished { outcome, .. } => {
-                let _ = self.let_go(at, id, 0.0);
+                // One that was cut short may go on from there.
+                let kept = self.job(id).map_or(0.0, |view| view.done.saved);
+                let _ = self.let_go(at, id, kept);
                 self.end(at, id, self.ending.get(&id).copied().unwrap_or(*outcome));
                 Causes::ENDED
             }
             Event::Arrived { .. }
             | Event::Withdrawn { .. }
+            | Event::Resumed { .. }
             | Event::NodeChanged { .. }
             | Event::PolicyChanged { .. } => unreachable!("these are not about an attempt"),
         }
@@ -430,47 +438,7 @@ impl State {
         Causes::NONE
     }
 
-    /// Ends a job that holds nothing.
-    pub(super) fn end(&mut self, at: Time, id: JobId, outcome: Outcome) {
-        if self.job(id).is_some_and(|view| view.held.is_some()) {
-            self.begin_ending(id, outcome);
-            return;
-        }
-        if self.job(id).is_none() {
-            return;
-        }
-        self.set_target(id, Allocation::NONE);
-        self.edit(id, |view| close_span(view, at));
-        self.jobs.remove(&id);
-        self.verdicts.remove(&id);
-        self.ending.remove(&id);
-        self.stretches.remove(&id);
-        self.unsettled.remove(&id);
-        self.touch(id);
-        let word = id.index() / 64;
-        if self.ended.len() <= word {
-            self.ended.resize(word + 1, 0);
-        }
-        self.ended[word] |= 1 << (id.index() % 64);
-        self.just_ended.push((id, outcome));
-    }
-
-    pub(super) fn relax(&mut self, id: JobId, to: StopRule) {
-        self.edit(id, |view| {
-            if view.job.goals.may_relax.allows(view.job.goals.stop, to) {
-                view.relaxed = Some(to);
-            }
-        });
-        self.touch(id);
-    }
-
-    /// The stop rule of its owner holds again.
-    pub(super) fn restore(&mut self, id: JobId) {
-        self.edit(id, |view| view.relaxed = None);
-        self.touch(id);
-    }
-
-    fn set_target(&mut self, id: JobId, target: Allocation) {
+    pub(super) fn set_target(&mut self, id: JobId, target: Allocation) {
         let Some(view) = self.jobs.get_mut(&id).map(Arc::make_mut) else { return };
         self.planned.remove(&view.target, &view.job.shape);
         self.planned.add(&target, &view.job.shape);
@@ -586,7 +554,7 @@ impl State {
 }
 
 /// Closes the span since the last change of what the job holds.
-fn close_span(view: &mut JobView, at: Time) {
+pub(super) fn close_span(view: &mut JobView, at: Time) {
     let span = at.since(view.served.changed);
     // A wide job that runs for millennia saturates instead of starting from zero again.
     let given = span.0.saturating_mul(view.held.gpu_milli());

@@ -112,11 +112,50 @@ pub enum Enough {
     },
 }
 
+/// Why a job ended before its own end, and what that spared.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EarlyEnd {
+    /// Why.
+    #[serde(flatten)]
+    pub why: Enough,
+    /// GPU-seconds that it would still have taken, as far as could be foretold; 0 where that could not.
+    #[serde(with = "any_number")]
+    pub saved_gpu_s: f64,
+}
+
+impl fmt::Display for EarlyEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hours = self.saved_gpu_s / 3600.0;
+        self.why.fmt(f)?;
+        if hours > 0.0 {
+            let digits = if hours < 0.1 { 3 } else { 1 };
+            write!(f, "; {hours:.digits$} GPU-hours saved")?;
+        }
+        Ok(())
+    }
+}
+
+impl Enough {
+    /// The kinds, in the order of the declaration.
+    pub const KINDS: [&'static str; 4] = ["reached", "at_peak", "stalled", "hopeless"];
+
+    /// The machine-readable kind, as in JSON.
+    pub const fn kind(&self) -> &'static str {
+        let place = match self {
+            Self::Reached { .. } => 0,
+            Self::AtPeak { .. } => 1,
+            Self::Stalled { .. } => 2,
+            Self::Hopeless { .. } => 3,
+        };
+        Self::KINDS[place]
+    }
+}
+
 impl fmt::Display for Enough {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Reached { accuracy, needed } => {
-                write!(f, "stopped at an accuracy of {accuracy:.3} of {needed:.3} needed")
+                write!(f, "stopped at {accuracy:.3} of {needed:.3} needed")
             }
             Self::AtPeak { accuracy, expected, deviation } => write!(
                 f,

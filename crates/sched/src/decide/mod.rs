@@ -14,7 +14,7 @@ mod slate;
 pub use abilities::Abilities;
 pub use ahead::Ahead;
 pub use checked::{Checked, Dice};
-pub use decision::{Change, Decision, Enough};
+pub use decision::{Change, Decision, EarlyEnd, Enough};
 pub use parameters::{PLACEMENT, Parameter, ParameterError, Values, parameters};
 pub(crate) use parameters::{ROUND_S, chosen, counted, defaults, flagged, numbered, similar};
 pub use plan::{News, Plan};

@@ -3,10 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use crate::control::{Action, Batch, Event, Log, Outcome, Step};
-use crate::decide::Reason;
+use crate::decide::{EarlyEnd, Reason};
 use crate::model::{Allocation, Cluster, Job, JobId, Parallelism, TenantId, Time};
 
-use super::{Objectives, Quality, Series, Summary, percentile};
+use super::{EarlySummary, Objectives, Quality, Series, Summary, percentile};
 
 /// Everything that is measured of a run, kept up step by step.
 #[derive(Clone, Debug)]
@@ -68,6 +68,9 @@ pub struct JobRow {
     pub waits: Option<Reason>,
     /// Its share of a fair cluster; see [`Summary::avg_ftf`].
     pub ftf: Option<f64>,
+    /// Why it was cut short, if it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub early: Option<EarlyEnd>,
     #[serde(skip)]
     state: RowState,
 }
@@ -194,6 +197,14 @@ impl Metrics {
         self.active.add(at, -1.0);
     }
 
+    /// A job that was cut short goes on. How long it had ended counts as waiting.
+    fn taken_up(&mut self, at: Time, id: JobId) {
+        let Some(row) = self.row(id).filter(|row| row.early.is_some()) else { return };
+        (row.ended, row.outcome, row.early, row.ftf) = (None, None, None, None);
+        self.active.add(at, 1.0);
+        self.waiting.add(at, 1.0);
+    }
+
     fn event(&mut self, at: Time, event: &Event) {
         match event {
             Event::Arrived { job } => self.arrived(at, job),
@@ -229,6 +240,7 @@ impl Metrics {
                 }
             }
             Event::Finished { job, outcome, .. } => self.ended(at, *job, *outcome),
+            Event::Resumed { job } => self.taken_up(at, *job),
             Event::Withdrawn { .. }
             | Event::NodeChanged { .. }
             | Event::PolicyChanged { .. }
@@ -327,6 +339,7 @@ impl Metrics {
             censored: self.jobs - completed - impossible,
             completed,
             decisions: self.decisions,
+            early: EarlySummary::of(self.rows().filter_map(|row| row.early.as_ref())),
             failed: with(Outcome::Failed),
             gpu_seconds_lost: self.rows().map(|row| row.lost_gpu_s).sum(),
             gpu_utilization: if there_was > 0.0 { used.integral() / there_was } else { 0.0 },
@@ -385,6 +398,7 @@ impl JobRow {
             failures: 0,
             waits: Some(Reason::NotYetEvaluated),
             ftf: None,
+            early: None,
             state,
         }
     }
@@ -439,6 +453,11 @@ impl Log for Metrics {
         }
         for (id, outcome) in &step.ended {
             self.ended(batch.at, *id, *outcome);
+        }
+        for (id, early) in &step.early {
+            if let Some(row) = self.row(*id) {
+                row.early = Some(*early);
+            }
         }
         self.decisions += u64::from(step.decision.is_some());
         for (id, verdict) in step.decision.iter().flat_map(|decision| &decision.verdicts) {

@@ -52,6 +52,8 @@ enum Slot {
     Unknown,
     /// Arrived and not ended.
     Open(Box<Open>),
+    /// Was cut short, and may come back.
+    Parted(Arc<Job>),
     /// Ended; nothing that comes late is believed.
     Over,
 }
@@ -101,6 +103,7 @@ impl Holdings {
                         self.over(at, *job, outcome, tell);
                     }
                 }
+                Event::Resumed { job } => self.taken_up(*job, tell),
                 Event::Withdrawn { .. }
                 | Event::PolicyChanged { .. }
                 | Event::Started { .. }
@@ -110,7 +113,11 @@ impl Holdings {
             }
         }
         for (id, outcome) in &step.ended {
+            let job = self.open(*id).map(|open| Arc::clone(&open.job));
             self.over(at, *id, *outcome, tell);
+            if let Some(job) = job.filter(|job| step.early.iter().any(|(early, _)| *early == job.id)) {
+                self.jobs[id.index()] = Slot::Parted(job);
+            }
         }
     }
 
@@ -143,6 +150,16 @@ impl Holdings {
             let (job, attempt) = (Arc::clone(job), Attempt::default());
             tell(Change::Arrived(&job));
             self.jobs[i] = Slot::Open(Box::new(Open { job, attempt, held: None }));
+        }
+    }
+
+    fn taken_up(&mut self, id: JobId, tell: &mut impl FnMut(Change<'_>)) {
+        if let Some(slot) = self.jobs.get_mut(id.index())
+            && let Slot::Parted(job) = slot
+        {
+            let job = Arc::clone(job);
+            tell(Change::Arrived(&job));
+            *slot = Slot::Open(Box::new(Open { job, attempt: Attempt::default(), held: None }));
         }
     }
 

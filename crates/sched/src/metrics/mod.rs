@@ -6,6 +6,7 @@
 
 mod books;
 mod details;
+mod early;
 mod fold;
 mod fragmentation;
 mod holdings;
@@ -22,6 +23,7 @@ mod waiting;
 
 pub use books::CopyBooks;
 pub use details::Details;
+pub use early::EarlySummary;
 pub use fold::{JobRow, Metrics, RowState};
 pub use fragmentation::{Fragmentation, PIECE_GPUS};
 pub use holdings::Left;

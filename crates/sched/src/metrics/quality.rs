@@ -300,6 +300,11 @@ impl Quality {
                     job.workers.push(at_s, 0.0);
                 }
             }
+            Event::Resumed { job } => {
+                if let Some(job) = self.jobs.get_mut(job) {
+                    job.ended = None;
+                }
+            }
             Event::Finished { .. }
             | Event::Withdrawn { .. }
             | Event::NodeChanged { .. }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{ObjectivesSummary, QualitySummary};
+use super::{EarlySummary, ObjectivesSummary, QualitySummary};
 
 /// The numbers of a run. Times are in seconds. Means and percentiles are over the completed jobs (those
 /// that began and came to an end, however they ended) and absent where there are none, or where the
@@ -30,6 +30,9 @@ pub struct Summary {
     pub decide_us_p99: Option<f64>,
     /// Decisions made.
     pub decisions: u64,
+    /// Jobs that were cut short because they had had enough; absent where there are none.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub early: Option<EarlySummary>,
     /// Of the completed jobs, those that ended in an error.
     pub failed: u64,
     /// GPU-seconds held without lasting progress: loading, saving, and work undone by failures.

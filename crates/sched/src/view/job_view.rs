@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use crate::estimate::{LossHistory, MeasuredRates, SpeedHistory};
 use crate::model::{
-    Allocation, Attempt, CopyId, GpuTypeId, Job, JobId, NodeId, Resources, Span, StopRule, TaskId, Time,
+    Allocation, Attempt, CopyId, GPU, GpuTypeId, Job, JobId, NodeId, Resources, Span, StopRule, TaskId, Time,
     Usage,
 };
 
@@ -57,6 +57,9 @@ pub struct JobView {
     /// The rule by which its own stop rule is replaced while the cluster is overloaded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relaxed: Option<StopRule>,
+    /// Whether it was cut short once and taken up again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub resumed: bool,
     /// What the policy asked to remember about it.
     pub note: Note,
     /// A node on which it failed, and until when it should not go back there.
@@ -79,6 +82,7 @@ impl JobView {
             measured: MeasuredRates::default(),
             used: Usage::NONE,
             relaxed: None,
+            resumed: false,
             note: Note::default(),
             shuns: None,
         }
@@ -140,6 +144,13 @@ impl JobView {
             Some(each) => Some(each.scaled(left)),
             None => by_limit(),
         }
+    }
+
+    /// GPU-seconds to its last iteration, on what it holds, or on its smallest gang; 0 if nobody knows.
+    pub fn remaining_gpu_s(&self, now: Time) -> f64 {
+        let held = self.held.gpu_milli();
+        let milli = if held > 0 { held } else { self.job.shape.minimum().gpu_milli };
+        self.declared_remaining(now).map_or(0.0, Span::as_secs_f64) * milli as f64 / GPU as f64
     }
 
     /// How fast the whole gang goes on GPUs of one type, as far as known. What is trusted, in this order: that it was

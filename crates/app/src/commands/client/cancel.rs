@@ -1,4 +1,4 @@
-//! `cancel`: takes jobs back.
+//! `cancel` and `resume`: takes jobs back, and takes jobs up again that were cut short.
 
 use clap::Args;
 
@@ -8,7 +8,7 @@ use crate::commands::{Ending, Output, print};
 use crate::failure::Failure;
 use crate::web::JobShown;
 
-/// What `cancel` is told.
+/// What `cancel` and `resume` are told.
 #[derive(Args, Debug)]
 pub(crate) struct CancelArguments {
     /// Their numbers or names.
@@ -22,6 +22,16 @@ pub(crate) struct CancelArguments {
 pub(crate) fn cancel(given: &CancelArguments, output: Output) -> Result<Ending, Failure> {
     let connection = given.place.connect()?;
     let one = |job: &String| connection.delete::<JobShown>(&format!("/v1/jobs/{}", escaped(job)));
+    let all: Vec<JobShown> = given.jobs.iter().map(one).collect::<Result<_, _>>()?;
+    print(output, &all, |all| jobs_text(all))?;
+    Ok(Ending::Done)
+}
+
+/// Takes jobs up again, one after another.
+pub(crate) fn resume(given: &CancelArguments, output: Output) -> Result<Ending, Failure> {
+    let connection = given.place.connect()?;
+    let one =
+        |job: &String| connection.post_nothing::<JobShown>(&format!("/v1/jobs/{}/resume", escaped(job)));
     let all: Vec<JobShown> = given.jobs.iter().map(one).collect::<Result<_, _>>()?;
     print(output, &all, |all| jobs_text(all))?;
     Ok(Ending::Done)

@@ -10,7 +10,7 @@ mod submit;
 mod top;
 mod why;
 
-pub(super) use cancel::{CancelArguments, cancel};
+pub(super) use cancel::{CancelArguments, cancel, resume};
 pub(crate) use connection::ClientError;
 pub(super) use connection::Place;
 pub(super) use jobs::{JobArguments, JobsArguments, job, jobs};

@@ -142,6 +142,7 @@ export function endedList() {
       const [name, how, loss, curve, waited, ran, ended] = tr.cells;
       setJob(name, job);
       tag(how, job.outcome || "ended");
+      how.title = job.because || "";
       setText(loss, job.loss === undefined ? "–" : number(job.loss));
       sparkline(curve, job.losses || []);
       setText(waited, length(job.waited_s));

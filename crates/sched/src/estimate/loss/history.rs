@@ -23,6 +23,9 @@ pub struct LossHistory {
     taken: u64,
     ignored: u64,
     restarts: u32,
+    /// Accuracies by ascending iteration, whether a loss came with them or not; thinned like losses.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    accuracies: Vec<(f64, f64)>,
     /// Accuracies taken in since it last began from scratch.
     #[serde(default)]
     measured: u64,
@@ -38,6 +41,7 @@ impl LossHistory {
     pub fn report(&mut self, points: &[LossPoint], declared: &DeclaredLoss, fitting: Option<&Fitting>) {
         let before = self.taken;
         for point in points {
+            self.measure(point);
             let point = LossPoint { loss: oriented(declared.better, point.loss), ..*point };
             if !point.loss.is_finite() || !point.iteration.is_finite() || point.iteration < 0.0 {
                 self.ignored += 1;
@@ -65,19 +69,22 @@ impl LossHistory {
 
     /// An attempt begins from so many iterations. What was reported beyond them will be done again, and is dropped.
     pub fn resume(&mut self, from: f64, declared: &DeclaredLoss, fitting: Option<&Fitting>) {
+        if self.accuracies.last().is_some_and(|(last, _)| *last > from) {
+            self.accuracies.retain(|(iteration, _)| *iteration <= from);
+            self.measured = self.accuracies.len() as u64;
+            self.best = self.accuracies.iter().map(|(_, accuracy)| *accuracy).reduce(f64::max);
+        }
         if self.points.last().is_none_or(|last| last.iteration <= from) {
             return;
         }
         self.points.retain(|point| point.iteration <= from);
         if self.points.is_empty() {
-            self.forget();
+            self.forget_losses();
             return;
         }
         self.lowest = self.points.iter().map(|point| point.loss).fold(f64::INFINITY, f64::min);
         let changes = self.points.windows(2).map(|pair| change(&pair[0], &pair[1]));
         self.largest_change = changes.fold(0.0, f64::max);
-        self.measured = self.accuracies().count() as u64;
-        self.best = self.accuracies().map(|(_, accuracy)| accuracy).reduce(f64::max);
         self.refit(declared, fitting);
     }
 
@@ -110,27 +117,34 @@ impl LossHistory {
             self.largest_change = self.largest_change.max(change(before, &point));
         }
         self.lowest = if self.points.is_empty() { point.loss } else { self.lowest.min(point.loss) };
-        if let Some(accuracy) = point.accuracy.filter(|accuracy| accuracy.is_finite()) {
-            self.measured += 1;
-            self.best = Some(self.best.map_or(accuracy, |best| best.max(accuracy)));
-        }
         self.points.push(point);
         self.taken += 1;
-        if self.points.len() > MAX_LOSS_POINTS {
-            let half = MAX_LOSS_POINTS / 2;
-            let mut i = 0;
-            self.points.retain(|_| {
-                i += 1;
-                i > half || i % 2 == 1
-            });
+        thin(&mut self.points);
+    }
+
+    /// Takes in the accuracy of a report, if it has one and says of which iteration.
+    fn measure(&mut self, point: &LossPoint) {
+        let Some(accuracy) = point.accuracy.filter(|accuracy| accuracy.is_finite()) else { return };
+        let is_late = self.accuracies.last().is_some_and(|(last, _)| point.iteration <= *last);
+        if is_late || !point.iteration.is_finite() || point.iteration < 0.0 {
+            return;
         }
+        self.accuracies.push((point.iteration, accuracy));
+        self.measured += 1;
+        self.best = Some(self.best.map_or(accuracy, |best| best.max(accuracy)));
+        thin(&mut self.accuracies);
     }
 
     fn forget(&mut self) {
+        self.forget_losses();
+        self.accuracies.clear();
+        (self.measured, self.best) = (0, None);
+    }
+
+    fn forget_losses(&mut self) {
         self.points.clear();
         (self.fit, self.fitter) = (None, Fitter::default());
         (self.largest_change, self.lowest) = (0.0, 0.0);
-        (self.measured, self.best) = (0, None);
     }
 
     fn at(&self, iteration: f64) -> Result<usize, usize> {
@@ -169,9 +183,8 @@ impl LossHistory {
     }
 
     /// The accuracies that are kept, with their iterations.
-    pub fn accuracies(&self) -> impl DoubleEndedIterator<Item = (f64, f64)> + '_ {
-        let finite = |point: &LossPoint| Some((point.iteration, point.accuracy.filter(|y| y.is_finite())?));
-        self.points.iter().filter_map(finite)
+    pub fn accuracies(&self) -> &[(f64, f64)] {
+        &self.accuracies
     }
 
     /// How many accuracies were reported since the job last began from scratch, kept or not.
@@ -215,6 +228,18 @@ impl LossHistory {
         let mut ratios: smallvec::SmallVec<[f64; 4]> = latest.windows(3).filter_map(ratio).collect();
         let ratio = if ratios.is_empty() { 0.9 } else { median(&mut ratios).clamp(0.5, 0.99) };
         Some(Expected::Continued { from, change: change.max(0.0), ratio })
+    }
+}
+
+/// Drops every second one of the older half, if there are too many.
+fn thin<T>(points: &mut Vec<T>) {
+    if points.len() > MAX_LOSS_POINTS {
+        let half = MAX_LOSS_POINTS / 2;
+        let mut i = 0;
+        points.retain(|_| {
+            i += 1;
+            i > half || i % 2 == 1
+        });
     }
 }
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::decide::Enough;
-use crate::model::{GPU, StopRule, Time};
+use crate::model::{StopRule, Time};
 use crate::view::JobView;
 
 use super::outlook::{Outlook, Point};
@@ -90,7 +90,7 @@ pub(super) fn still_rises(view: &JobView, margin: f64) -> bool {
 
 /// Whether the latest measurements are no better than those before them.
 fn has_stalled(view: &JobView, bars: &Bars) -> bool {
-    let mut latest = view.losses.accuracies().rev().map(|(_, accuracy)| accuracy);
+    let mut latest = view.losses.accuracies().iter().rev().map(|(_, accuracy)| *accuracy);
     let recent = latest.by_ref().take(bars.stalled).fold(f64::NEG_INFINITY, f64::max);
     latest.reduce(f64::max).is_some_and(|before| recent < before + bars.margin)
 }
@@ -117,12 +117,4 @@ pub(super) fn iterations_by(
         (StopRule::OwnIterations | StopRule::Iterations(_), _) | (_, None) => goal,
     };
     by.max(done).min(goal.max(done))
-}
-
-/// GPU-seconds to the last iteration of a job, on what it holds, or on its smallest gang; 0 if nobody knows.
-pub(super) fn remaining_gpu_s(view: &JobView, now: Time) -> f64 {
-    let held = view.held.gpu_milli();
-    let milli = if held > 0 { held } else { view.job.shape.minimum().gpu_milli };
-    let left_s = view.declared_remaining(now).map_or(0.0, |left| left.as_secs_f64());
-    left_s * milli as f64 / GPU as f64
 }

@@ -47,7 +47,7 @@ use crate::estimate::Fitting;
 use crate::model::{Allocation, JobId, Span, StopRule, Time};
 use crate::view::{Changed, JobView, Snapshot};
 
-use enough::{Bars, Hopeless, enough, iterations_by, remaining_gpu_s, still_rises};
+use enough::{Bars, Hopeless, enough, iterations_by, still_rises};
 use outlook::{Outlook, Outlooks};
 use overload::{Queued, degree};
 
@@ -235,7 +235,7 @@ impl LoadControl {
             let rules: smallvec::SmallVec<[StopRule; 2]> = rules.into_iter().flatten().collect();
             match self.enough(view, &rules, &bars, seen.at) {
                 Some(why) => {
-                    let saved_gpu_s = remaining_gpu_s(view, seen.at);
+                    let saved_gpu_s = view.remaining_gpu_s(seen.at);
                     control.changes.push(Change::Stop { job: id, why, saved_gpu_s });
                     control.ended.push((id, why));
                 }

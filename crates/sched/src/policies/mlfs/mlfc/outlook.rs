@@ -58,15 +58,14 @@ impl Outlooks {
     /// What is expected of a job, as of the latest measurement whose number is a multiple of `every`. Nothing if its
     /// measurements say nothing. Of a job that does not say how many iterations it has, as far as twice what it did.
     pub(super) fn of(&mut self, view: &JobView, every: u64) -> Option<&Outlook> {
-        let mut measured: Vec<(f64, f64)> = view.losses.accuracies().collect();
-        let newer = (view.losses.measured() % every) as usize;
-        measured.truncate(measured.len().saturating_sub(newer));
+        let (all, newer) = (view.losses.accuracies(), (view.losses.measured() % every) as usize);
+        let measured = &all[..all.len().saturating_sub(newer)];
         let last = measured.last()?.0;
         let end = view.job.goal().unwrap_or(2.0 * last).max(last);
         let stale = |kept: &Kept| kept.end.total_cmp(&end).is_ne() || kept.measured != measured;
         if self.0.get(&view.id()).is_none_or(stale) {
-            let outlook = Outlook::new(&measured, end);
-            self.0.insert(view.id(), Kept { measured, end, outlook });
+            let outlook = Outlook::new(measured, end);
+            self.0.insert(view.id(), Kept { measured: measured.to_vec(), end, outlook });
         }
         self.0[&view.id()].outlook.as_ref()
     }
