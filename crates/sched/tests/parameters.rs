@@ -61,6 +61,15 @@ fn wrong_and_right(values: Values) -> (Vec<Value>, Vec<Value>) {
             let right = words.iter().map(|word| Value::from(*word)).collect();
             (vec![Value::from(""), Value::from("nonsense"), Value::Integer(1), Value::Boolean(true)], right)
         }
+        Values::Policy => {
+            let others = policies::ALL.iter().map(|entry| entry.name).filter(|name| *name != "mlf-c");
+            let wrong = ["", "nonsense", "mlf-c"].into_iter().map(Value::from).chain([Value::Integer(1)]);
+            (wrong.collect(), others.map(Value::from).collect())
+        }
+        Values::Parameters => {
+            let unknown = Value::Table(Table::from_iter([("nonsense".to_owned(), Value::Integer(1))]));
+            (vec![unknown, Value::Integer(1), Value::from("placement")], vec![Value::Table(Table::new())])
+        }
         Values::Flag => {
             let right = [true, false].map(Value::Boolean).to_vec();
             (vec![Value::Integer(1), Value::from("true"), Value::Float(f64::NAN)], right)
@@ -96,7 +105,10 @@ fn what_is_out_of_bounds_is_refused_by_name_and_what_is_within_is_taken() {
     let mut numbers = 0;
     for (entry, parameter) in all() {
         let (wrong, right) = wrong_and_right(parameter.values);
-        let is_number = !matches!(parameter.values, Values::Choice(_) | Values::Flag);
+        let is_number = !matches!(
+            parameter.values,
+            Values::Choice(_) | Values::Flag | Values::Policy | Values::Parameters
+        );
         numbers += usize::from(is_number);
         for value in wrong {
             let refused = refusal(entry, parameter, &value);
@@ -141,6 +153,25 @@ fn what_would_do_nothing_is_refused_with_what_to_try() {
     }
     let wrong = told("prices = { v100 = -1.0 }").expect("nobody is paid for using GPUs");
     assert!(wrong.contains("prices") && wrong.contains("give at least one of numbers by name"), "{wrong}");
+}
+
+#[test]
+fn what_is_wrong_with_a_policy_inside_another_is_said_by_name() {
+    let told = |given: &str| {
+        let table: Table = given.parse().expect("it is TOML");
+        policies::build("mlf-c", &table).err().map(|error| error.to_string()).unwrap_or_default()
+    };
+    let name = told("inner = 'tiresas'");
+    assert!(name.contains("`mlf-c`: inner: ") && name.contains("did you mean `tiresias`?"), "{name}");
+    let key = told("inner = 'srtf'\ninner_parameters = { bye = 'time' }");
+    assert!(
+        key.contains("inner_parameters: policy `srtf` has no parameter `bye`, did you mean `by`?"),
+        "{key}"
+    );
+    assert!(told("inner_parameters = { h = 1 }").contains("policy `fifo` has no parameter"));
+    assert!(told("inner = 'mlf-c'").contains("name another policy"));
+    assert!(told("iner = 'fifo'").contains("did you mean `inner`?"));
+    assert_eq!(told("inner = 'srtf'\ninner_parameters = { by = 'gpu_time' }"), "");
 }
 
 #[test]

@@ -43,7 +43,9 @@ fn policies() -> String {
     }
     text.push_str(
         "\nParameters are given as `name{key = value, ...}`; what is not given has its default. \
-         Bounds are included.\n",
+         Bounds are included. A policy that stands around another is written `name(other)`, each with parameters of its \
+         own where wanted: `mlf-c(tiresias{variant = \"gittins\"}){margin = 0.01}`. That is short for `inner` and \
+         `inner_parameters`, which files and the HTTP interface use.\n",
     );
     for entry in ALL {
         let _ =
@@ -119,9 +121,8 @@ fn presets() -> String {
     );
     let mut rows: Vec<(String, Vec<String>)> = Vec::new();
     for preset in PRESETS {
-        let Some(profiled) = preset.profiled else { continue };
-        let defaults = profiled.defaults();
-        for Parameter { name, meaning, unit, values } in profiled.parameters() {
+        let (parameters, defaults) = preset.options();
+        for Parameter { name, meaning, unit, values } in parameters {
             let default = short_value(&defaults[*name]);
             let row = format!("| `{name}` | {meaning} | {unit} | {values} | `{default}` |");
             let name = format!("`{}`", preset.name);

@@ -459,6 +459,7 @@ pub(crate) const fn about(event: &Event) -> Option<(JobId, Attempt)> {
         | Event::Resized { job, attempt, .. }
         | Event::Stopped { job, attempt, .. }
         | Event::Progress { job, attempt, .. }
+        | Event::Used { job, attempt, .. }
         | Event::Merged { job, attempt, .. }
         | Event::Lost { job, attempt, .. }
         | Event::Finished { job, attempt, .. } => Some((*job, *attempt)),

@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use crate::model::{JobId, NodeId, TaskId, TenantId, Time, any_number};
 use crate::place::NoRoom;
 
+use super::Enough;
+
 /// What a policy says about one job.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "verdict", content = "reason")]
@@ -195,11 +197,13 @@ pub enum Reason {
         /// The node.
         node: NodeId,
     },
+    /// It has had enough by its stop rule, and ends.
+    HadEnough(Enough),
 }
 
 impl Reason {
     /// Every kind with its remedy, for the documentation; the order is that of the declaration.
-    pub const KINDS: [(&'static str, &'static str); 26] = [
+    pub const KINDS: [(&'static str, &'static str); 27] = [
         ("not_yet_evaluated", "wait for the next decision"),
         ("chosen", "nothing to do"),
         ("kept", "nothing to do"),
@@ -226,6 +230,7 @@ impl Reason {
         ("no_host", "wait until tasks end or use less, or ask for less in each task"),
         ("in_part", "wait for the rest, or ask for less in each task"),
         ("relieved", "wait; it goes on as soon as there is room for all that must run together"),
+        ("had_enough", "nothing to do; its owner may take it up again"),
     ];
 
     /// The position of this kind in [`Self::KINDS`].
@@ -257,6 +262,7 @@ impl Reason {
             Self::NoHost { .. } => 23,
             Self::InPart { .. } => 24,
             Self::Relieved { .. } => 25,
+            Self::HadEnough(_) => 26,
         }
     }
 
@@ -338,6 +344,7 @@ impl Reason {
             Self::Relieved { node } => {
                 format!("more was used on {node} than may be, and a task of it had to leave")
             }
+            Self::HadEnough(enough) => enough.to_string(),
         }
     }
 }

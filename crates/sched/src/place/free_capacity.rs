@@ -9,6 +9,7 @@ use crate::model::{
 };
 
 use super::NodeSet;
+use super::left::Left;
 
 const BUCKETS: usize = MAX_GPUS_PER_NODE as usize + 1;
 
@@ -26,6 +27,8 @@ pub struct FreeCapacity {
     whole_free: Vec<u64>,
     /// Nodes without GPUs that take work.
     cpu_nodes: NodeSet,
+    /// What devices have left, worked out when it is asked for.
+    pub(super) left: Left,
 }
 
 /// What is free on one node.
@@ -77,7 +80,7 @@ impl NodeRoom {
     }
 
     /// Free thousandths of device `i`.
-    fn free_share(&self, i: u32) -> u64 {
+    pub(super) fn free_share(&self, i: u32) -> u64 {
         match self.shares.get(i as usize) {
             Some(share) => u64::from(*share),
             None => (self.whole >> i & 1) * GPU,
@@ -182,6 +185,7 @@ impl FreeCapacity {
             shared: vec![NodeSet::with_room(nodes); types],
             whole_free: vec![0; types],
             cpu_nodes: NodeSet::with_room(nodes),
+            left: Left::default(),
         };
         let mut ordinals = vec![0; types];
         for node in &cluster.nodes {
@@ -202,6 +206,7 @@ impl FreeCapacity {
 
     /// Changes one node and keeps the index true.
     fn edit(&mut self, node: NodeId, change: impl FnOnce(&mut NodeRoom)) {
+        self.left.forget();
         let before = self.indexed(node);
         change(&mut self.nodes[node.index()]);
         let after = self.indexed(node);
@@ -281,6 +286,12 @@ impl FreeCapacity {
     /// Wholly free GPUs of these types on nodes that take work.
     pub fn whole_gpus(&self, types: GpuTypeSet) -> u64 {
         self.types_in(types).map(|i| self.whole_free[i]).sum()
+    }
+
+    /// What is free of GPUs of these types on nodes that take work, parts of shared ones included, in thousandths.
+    pub fn gpu_milli(&self, types: GpuTypeSet) -> u64 {
+        let of_type = |room: &NodeRoom| room.gpu_type.is_some_and(|gpu_type| types.has(gpu_type));
+        self.up().filter(|(_, room)| of_type(room)).map(|(_, room)| room.room.gpu_milli).sum()
     }
 
     /// The GPU types of the cluster that are in `types`, as indexes.
@@ -368,6 +379,21 @@ impl FreeCapacity {
         self.edit(node, |room| room.release(gpus, demand));
     }
 
+    /// Takes a part of one device, and all else that a task demands, on a node that has room for it.
+    ///
+    /// # Panics
+    /// If there is no room for it.
+    pub fn take_on(
+        &mut self,
+        (copy, task): (CopyId, TaskId),
+        (node, device): (NodeId, u32),
+        demand: &Resources,
+    ) -> Placement {
+        let gpus = GpuSet { devices: 1 << device, share_milli: demand.gpu_milli as u16 };
+        self.take_part(node, gpus, *demand);
+        Placement { copy, task, node, count: 1, gpus }
+    }
+
     /// Whether all of an allocation is free, on nodes that take work.
     pub fn has_room_for(&self, allocation: &Allocation, shape: &Parallelism) -> bool {
         let all_take_work = allocation.placements().iter().all(|p| self.takes_work(p.node));
@@ -385,14 +411,14 @@ impl FreeCapacity {
             }
             let same_node = || placements.iter().filter(|other| other.node == p.node);
             let total = same_node().fold(Resources::NONE, |sum, other| sum + demand(other, shape));
-            // Several tasks of one job may share a device, which must have room for all of them.
-            let share = |device: u32| {
-                let there = same_node().filter(|other| other.gpus.devices >> device & 1 == 1);
-                there.map(|other| u64::from(other.gpus.share_milli)).sum::<u64>()
+            // Tasks of one job may share a device; what they take of it counts together.
+            let taken = |i: u32| -> u64 {
+                let there = same_node().filter(|other| other.gpus.devices >> i & 1 == 1);
+                there.map(|other| u64::from(other.gpus.share_milli)).sum()
             };
-            let apart = bits(p.gpus.devices)
-                .all(|device| device < room.gpu_count && share(device) <= room.free_share(device));
-            room.is_there && apart && room.can_take(p.gpus, &total)
+            room.is_there
+                && total.fits_in(&room.room)
+                && bits(p.gpus.devices).all(|i| i < room.gpu_count && taken(i) <= room.free_share(i))
         })
     }
 
@@ -424,6 +450,18 @@ impl FreeCapacity {
         for p in allocation.placements() {
             self.edit(p.node, |room| room.release(p.gpus, demand(p, shape)));
         }
+    }
+}
+
+impl FreeCapacity {
+    /// Gives back what one instance of a task has.
+    pub(super) fn release_one(&mut self, placement: &Placement, demand: Resources) {
+        self.edit(placement.node, |room| room.release(placement.gpus, demand));
+    }
+
+    /// How many GPU types there are.
+    pub(super) const fn type_count(&self) -> usize {
+        self.by_whole.len()
     }
 }
 

@@ -6,6 +6,7 @@ pub mod gavel;
 pub mod hadar;
 mod mlfs;
 mod optimus;
+mod rivals;
 mod sharing;
 mod slaq;
 mod slots;
@@ -40,6 +41,9 @@ pub const ALL: &[&Entry] = &[
     &slots::SRTF,
     &slots::TETRIS,
     &optimus::ENTRY,
+    &rivals::BORG,
+    &rivals::GANDIVA_POOLS,
+    &mlfs::MLF_C,
 ];
 
 /// The entry with this name.

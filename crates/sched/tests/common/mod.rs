@@ -7,10 +7,10 @@ use std::sync::Arc;
 use trainyard_sched::control::{Action, Batch, Core, Event, How, Outcome, Settings, Step};
 use trainyard_sched::decide::{Abilities, Policy};
 use trainyard_sched::model::{
-    Allocation, Attempt, Cluster, DataParallel, Declared, Edge, GPU, Goals, GpuTypeId, GpuTypeSet, Job,
-    JobId, LossPoint, ModelId, MoveCost, NodeId, NodeState, Parallelism, Placement, PriorityClass, RackId,
-    Rate, RateBeside, Rates, Resources, Seed, Span, Task, TaskGraph, TaskId, TaskUse, TenantId, Tenants,
-    Time, Topology, UNLIMITED, Urgency, Usage, Wanted, WorkerRange,
+    Accuracy, Allocation, Attempt, Cluster, DataParallel, Declared, Edge, GPU, Goals, GpuTypeId, GpuTypeSet,
+    Job, JobId, LossPoint, ModelId, MoveCost, NodeId, NodeState, Parallelism, Placement, PriorityClass,
+    RackId, Rate, RateBeside, Rates, Relaxing, Resources, Seed, Span, StopRule, Task, TaskGraph, TaskId,
+    TaskUse, TenantId, Tenants, Time, Topology, UNLIMITED, Urgency, Usage, Wanted, WorkerRange,
 };
 use trainyard_sched::place::Rule;
 use trainyard_sched::view::Phase;
@@ -213,6 +213,43 @@ fn rates(shape: &Parallelism, model: ModelId, cluster: &Cluster) -> Option<Arc<R
     Rates::new(alone, beside).shared()
 }
 
+/// When a job may end, and what its owner allows. Most jobs run to their own end.
+fn endings(id: u32, at: Time) -> Goals {
+    let mut dice = Dice::new(u64::from(id) ^ at.0 << 8 ^ 0xacc);
+    if dice.chance(60) {
+        return Goals::default();
+    }
+    let needed = Accuracy(0.5 + 0.45 * dice.roll(100) as f64 / 100.0);
+    Goals {
+        stop: dice.pick(&[StopRule::OwnIterations, StopRule::AtPeak, StopRule::AtAccuracy(needed)]),
+        may_relax: dice.pick(&[
+            Relaxing::ALL,
+            Relaxing { own_to_accuracy: true, ..Relaxing::NONE },
+            Relaxing::NONE,
+        ]),
+        accuracy: Some(needed),
+        ..Goals::default()
+    }
+}
+
+/// Whether a job may end before its own end.
+pub(crate) fn may_end_early(job: &Job) -> bool {
+    job.goals.stop != StopRule::OwnIterations || job.goals.may_relax.any()
+}
+
+/// What a job reports: one loss, or, if it may end early, several with accuracies.
+pub(crate) fn reported(job: &Job, iterations: f64, loss: f64) -> Vec<LossPoint> {
+    if !may_end_early(job) {
+        return vec![LossPoint { iteration: iterations, loss, accuracy: None }];
+    }
+    let top = 0.6 + 0.39 * (Seed(job.id.0.into()).numbered(1).0 % 100) as f64 / 100.0;
+    let point = |k: u32| {
+        let iteration = iterations * f64::from(k) / 8.0;
+        LossPoint { iteration, loss, accuracy: Some(top * (1.0 - (-iteration / 60.0).exp())) }
+    };
+    (1..=8).map(point).collect()
+}
+
 /// A job of any kind. Some can never run on the cluster.
 pub(crate) fn job(dice: &mut Dice, id: u32, at: Time, cluster: &Cluster, tenants: &Tenants) -> Arc<Job> {
     let gpu_types = if dice.chance(20) {
@@ -241,7 +278,7 @@ pub(crate) fn job(dice: &mut Dice, id: u32, at: Time, cluster: &Cluster, tenants
         movable: dice.chance(85),
         weight: dice.pick(&[1.0, 1.0, 2.0]),
         deadline: dice.chance(20).then(|| at + Span::from_secs(dice.roll(5000))),
-        ..Goals::default()
+        ..endings(id, at)
     };
     let mut job = Job {
         tenant: TenantId(dice.roll(tenants.len() as u64) as u32),
@@ -398,10 +435,10 @@ impl History {
                     0..=4 => Some(Event::Finished { job, attempt, outcome: Outcome::Completed }),
                     5 => Some(Event::Lost { job, attempt, iterations, node: blamed }),
                     6 => Some(Event::Withdrawn { job }),
-                    7 => {
+                    roll @ 7..=20 if roll == 7 || may_end_early(&self.core.state().job(id)?.job) => {
                         let (speed, saved) = (1.0, iterations);
                         let loss = self.dice.roll(100) as f64 / 10.0 + 10.0 / (1.0 + iterations);
-                        let losses = vec![LossPoint { iteration: iterations, loss, accuracy: None }];
+                        let losses = reported(&self.core.state().job(id)?.job, iterations, loss);
                         Some(Event::Progress {
                             job,
                             attempt,
@@ -463,6 +500,8 @@ fn generated_jobs_and_clusters_are_of_every_kind() {
                 ("class", job.goals.class.0 > 0),
                 ("model", job.model.is_some()),
                 ("deadline", job.goals.deadline.is_some()),
+                ("at peak", job.goals.stop == StopRule::AtPeak),
+                ("may be relaxed", job.goals.may_relax == Relaxing::ALL),
                 ("misfit", job.wanted.gpu_types == GpuTypeSet::ALL && misfits(&job) > 0),
                 ("pair", job.declared.rates.as_ref().is_some_and(|rates| !rates.beside().is_empty())),
             ]);

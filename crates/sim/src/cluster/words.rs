@@ -1,5 +1,8 @@
 //! The short way to write a cluster: `229x8:p100,321x2:p100`, that is nodes x GPUs : type; or `20x32:cpu`, that is nodes x
-//! CPU cores without GPUs; or `96x8:v100+8cpu`, where nodes with GPUs have so many CPU cores that matter.
+//! CPU cores without GPUs; or `96x8:v100+8cpu+64gb+10gbit`, where nodes with GPUs have so many CPU cores, so much memory and
+//! so fast a network that matter.
+
+use std::collections::BTreeMap;
 
 use trainyard_sched::model::{Cluster, GPU, GpuTypeSet, MAX_GPUS_PER_NODE, RackId, Resources, UNLIMITED};
 
@@ -8,6 +11,13 @@ pub(crate) const NODE_LIMIT: u64 = 1_000_000;
 
 /// The type of nodes without GPUs, the most CPU cores of a node, and what they are called.
 const CPU: (&str, u64, &str) = ("cpu", 1024, "CPU cores");
+
+/// What nodes with GPUs may have beside them: its unit, what is counted and the most of it.
+const BESIDE: [(&str, &str, u64); 3] =
+    [("cpu", CPU.2, CPU.1), ("gb", "gigabytes of memory", 1_000_000), ("gbit", "gigabits a second", 100_000)];
+
+/// What of that is given, by its unit.
+type Beside = BTreeMap<&'static str, u64>;
 
 /// Why words are no cluster.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -60,10 +70,8 @@ pub fn parse_words(words: &str) -> Result<Cluster, WordError> {
         let shape = || WordError::Shape { whole: whole(), part: part.to_owned() };
         let (sizes, gpu_type) = part.split_once(':').ok_or_else(shape)?;
         let (nodes, gpus) = sizes.split_once(['x', 'X']).ok_or_else(shape)?;
-        let (gpu_type, cores) = match gpu_type.split_once('+') {
-            Some((gpu_type, cores)) => (gpu_type, Some(cores.trim().strip_suffix("cpu").ok_or_else(shape)?)),
-            None => (gpu_type, None),
-        };
+        let mut beside = gpu_type.split('+');
+        let gpu_type = beside.next().unwrap_or_default();
         let gpu_type = gpu_type.trim().to_lowercase();
         let is_name = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if gpu_type.is_empty() || !gpu_type.chars().all(is_name) {
@@ -83,11 +91,21 @@ pub fn parse_words(words: &str) -> Result<Cluster, WordError> {
         let is_cpu = gpu_type == CPU.0;
         let (what, most) = if is_cpu { (CPU.2, CPU.1) } else { ("GPUs", u64::from(MAX_GPUS_PER_NODE)) };
         let each = number(gpus, what, most)?;
-        let cores = cores.map(|cores| number(cores, CPU.2, CPU.1)).transpose()?;
+        let mut holds = Beside::default();
+        for amount in beside {
+            let amount = amount.trim().to_lowercase();
+            let (unit, what, most) =
+                *BESIDE.iter().find(|(unit, ..)| amount.ends_with(unit)).ok_or_else(shape)?;
+            let given = number(&amount[..amount.len() - unit.len()], what, most)?;
+            // Nothing is said twice.
+            if holds.insert(unit, given).is_some() {
+                return Err(shape());
+            }
+        }
         if cluster.nodes.len() as u64 + nodes > NODE_LIMIT {
             return Err(WordError::TooManyNodes { whole: whole(), limit: NODE_LIMIT });
         }
-        if is_cpu && cores.is_some() {
+        if is_cpu && !holds.is_empty() {
             return Err(shape());
         }
         if is_cpu {
@@ -99,8 +117,14 @@ pub fn parse_words(words: &str) -> Result<Cluster, WordError> {
         }
         let first = cluster.nodes.len();
         cluster.add(nodes as u32, each, &gpu_type);
-        if let Some(cores) = cores {
-            cluster.nodes[first..].iter_mut().for_each(|node| node.holds.cpu_milli = cores * GPU);
+        for node in &mut cluster.nodes[first..] {
+            for (unit, given) in &holds {
+                match *unit {
+                    "cpu" => node.holds.cpu_milli = given * GPU,
+                    "gb" => node.holds.memory_bytes = given * 1_000_000_000,
+                    _ => node.holds.network_bytes_per_s = given * 125_000_000,
+                }
+            }
         }
     }
     Ok(cluster)
@@ -132,7 +156,20 @@ mod tests {
         let both = parse_words("2x8:slot+8cpu,1x4:v100").unwrap();
         assert_eq!(both.nodes[1].holds, Resources { cpu_milli: 8000, ..both.nodes[1].holds });
         assert_eq!((both.nodes[1].holds.gpu_milli, both.nodes[2].holds.cpu_milli), (8000, UNLIMITED));
-        for words in ["1x8:a+8", "1x8:a+cpu", "1x8:cpu+8cpu", "1x8:a+xcpu"] {
+        let all = parse_words("2x4:v100+32cpu+244gb+10gbit").unwrap().nodes[1].holds;
+        let amounts = [4000, 32_000, 244_000_000_000, 1_250_000_000];
+        assert_eq!(all.amounts(), amounts);
+        assert_eq!(parse_words("2x4:v100+10gbit + 244GB+32cpu").unwrap().nodes[1].holds, all);
+        for words in [
+            "1x8:a+8",
+            "1x8:a+cpu",
+            "1x8:a+1gb+2gb",
+            "1x8:a+gbit",
+            "1x8:cpu+1gb",
+            "1x8:a+0gb",
+            "1x8:cpu+8cpu",
+            "1x8:a+xcpu",
+        ] {
             assert!(parse_words(words).is_err(), "{words}");
         }
         assert!(matches!(parse_words("1x2000:cpu"), Err(WordError::Number { what: "CPU cores", .. })));

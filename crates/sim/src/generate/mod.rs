@@ -3,6 +3,7 @@
 //! Every kind of draw has its own branch of the seed, so a new kind of draw changes no other number.
 
 mod error;
+mod graphs;
 mod learning;
 mod presets;
 mod profiled;
@@ -15,11 +16,15 @@ use std::sync::Arc;
 use rand::RngExt;
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::SeedableRng;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use trainyard_sched::decide::{Parameter, ParameterError, parameters as read};
 use trainyard_sched::model::{
     Goals, Job, JobId, MoveCost, Parallelism, Seed, Span, TenantId, Tenants, Time, Wanted,
 };
 
 pub use error::GenerateError;
+pub use graphs::GraphMix;
 pub use learning::{Declares, LEAVES_AT, Learning};
 pub use presets::{PRESETS, Preset};
 pub use profiled::Profiled;
@@ -98,6 +103,17 @@ impl Default for Parameters {
     }
 }
 
+impl Preset {
+    /// What may be said of its jobs, with what holds if nobody says otherwise.
+    pub fn options(&self) -> (&'static [Parameter], toml::Table) {
+        match (self.profiled, self.graphs) {
+            (Some(profiled), _) => (profiled.parameters(), profiled.defaults()),
+            (None, Some(mix)) => (mix.parameters(), mix.defaults()),
+            (None, None) => (&[], toml::Table::new()),
+        }
+    }
+}
+
 impl Parameters {
     /// The same with `factor` times as many jobs over the same days, and so with `factor` times the load. (Where a load
     /// is given and no days, it is met exactly and the days only on average.)
@@ -148,6 +164,9 @@ pub fn generate(parameters: &Parameters) -> Result<Workload, GenerateError> {
     report.find(Done::Assumed, format!("figures of the preset {}: {}", preset.name, preset.source), None);
     if let Some(kind) = preset.profiled {
         return profiled::generate(kind, preset, parameters, report);
+    }
+    if let Some(mix) = preset.graphs {
+        return graphs::generate(mix, preset, parameters, report);
     }
     if let Some(key) = parameters.options.keys().next() {
         let hint = "it has none".to_owned();
@@ -251,6 +270,24 @@ fn find(name: &str) -> Result<&'static Preset, GenerateError> {
     PRESETS.iter().find(|preset| preset.name == name).ok_or_else(|| GenerateError::NoSuchPreset {
         name: name.to_owned(),
         hint: crate::trace::nearest(name, PRESETS.iter().map(|preset| preset.name)),
+    })
+}
+
+/// The options of a preset: its defaults, with what was given.
+fn options_of<P: Serialize + DeserializeOwned + Default>(
+    preset: &Preset,
+    parameters: &[Parameter],
+    defaults: toml::Table,
+    given: &toml::Table,
+) -> Result<P, GenerateError> {
+    let mut all = defaults;
+    all.extend(given.clone());
+    read(preset.name, parameters, &all).map_err(|error| match error {
+        ParameterError::UnknownKey { key, suggestion, known, .. } => {
+            let hint = suggestion.map_or(format!("it has {known}"), |key| format!("did you mean `{key}`?"));
+            GenerateError::UnknownOption { preset: preset.name, key, hint }
+        }
+        error => GenerateError::Option { preset: preset.name, message: error.to_string() },
     })
 }
 

@@ -3,6 +3,7 @@
 //! Quantiles of `philly` were taken from the 82,247 rows of the list of Philly jobs in Sia's artifact
 //! (SOSP 2023), which has the jobs with a known run time of the trace published with Jeon et al., ATC 2019.
 
+use super::graphs::GraphMix;
 use super::learning::Learning;
 use super::profiled::Profiled;
 use super::rhythm::Rhythm;
@@ -32,6 +33,8 @@ pub struct Preset {
     pub servers: Option<ServerMix>,
     /// How its jobs are drawn, if they are profiled on several types of GPUs. The figures below are not used then.
     pub profiled: Option<Profiled>,
+    /// How its jobs are drawn, if they are graphs of tasks. The figures below but for the rhythm are not used then.
+    pub graphs: Option<GraphMix>,
     pub(crate) classes: &'static [SizeClass],
     /// Tenants and their shares of the jobs.
     pub(crate) tenants: &'static [(&'static str, f64)],
@@ -70,7 +73,42 @@ pub const PRESETS: &[Preset] = &[
     mix("m-8", 8),
     mix("m-10", 10),
     mix("m-12", 12),
+    MLFS,
+    MLFS_LARGE,
+    MLFS_SMALL,
 ];
+
+/// MLFS's testbed at its highest load.
+const MLFS: Preset = Preset {
+    name: "mlfs",
+    title: "1860 jobs that are graphs of 1 to 33 tasks, arriving over 36 hours, on 20 nodes of 4 GPUs",
+    source: "after MLFS (CoNEXT 2020), whose workload is not public; most figures are of this project, the rhythm is Philly's",
+    jobs: 1860,
+    days: 1.5,
+    cluster: Some("20x4:v100+32cpu+244gb+10gbit"),
+    graphs: Some(GraphMix { rhythm_days: 7 }),
+    ..PHILLY
+};
+
+/// MLFS's simulation.
+const MLFS_LARGE: Preset = Preset {
+    name: "mlfs-large",
+    title: "117325 jobs that are graphs of 1 to 33 tasks, arriving over 7.5 days, on 550 nodes and 2474 GPUs",
+    jobs: 117_325,
+    days: 7.5,
+    cluster: Some("229x8:v100+64cpu+488gb+10gbit,321x2:v100+16cpu+122gb+10gbit"),
+    graphs: Some(GraphMix { rhythm_days: 75 }),
+    ..MLFS
+};
+
+/// A quarter of the testbed.
+const MLFS_SMALL: Preset = Preset {
+    name: "mlfs-small",
+    title: "465 jobs that are graphs of 1 to 33 tasks, arriving over 36 hours, on 5 nodes of 4 GPUs",
+    jobs: 465,
+    cluster: Some("5x4:v100+32cpu+244gb+10gbit"),
+    ..MLFS
+};
 
 /// Gavel's generator of traces and the cluster of its simulations. The public code takes each GPU for a server.
 const GAVEL: Preset = Preset {
@@ -85,6 +123,7 @@ const GAVEL: Preset = Preset {
     learning: None,
     servers: None,
     profiled: Some(Profiled::Gavel { multi_gpu: false, jobs_per_h: 4.8 }),
+    graphs: None,
     classes: &[],
     tenants: &[],
     rhythm: Rhythm { hours: [1.0; 24], weekdays: [1.0; 7] },
@@ -156,6 +195,7 @@ const C96: Preset = Preset {
     learning: None,
     servers: Some(ServerMix { most_arrivals: 3, model_by_length: true }),
     profiled: None,
+    graphs: None,
     classes: &[],
     tenants: &[],
     rhythm: Rhythm { hours: [1.0; 24], weekdays: [1.0; 7] },
@@ -199,6 +239,7 @@ const SLAQ_W: Preset = Preset {
     learning: Some(Learning::default),
     servers: None,
     profiled: None,
+    graphs: None,
     classes: &[],
     tenants: &[],
     rhythm: Rhythm { hours: [1.0; 24], weekdays: [1.0; 7] },
@@ -227,6 +268,7 @@ const DAY: Preset = Preset {
     learning: None,
     servers: None,
     profiled: None,
+    graphs: None,
     classes: &[
         SizeClass {
             sizes: &[(1, 38.0), (2, 16.0)],
@@ -267,6 +309,7 @@ const PHILLY: Preset = Preset {
     learning: None,
     servers: None,
     profiled: None,
+    graphs: None,
     classes: &[
         SizeClass {
             sizes: &[(1, 76_627.0)],

@@ -29,6 +29,7 @@
 mod ideal;
 mod member;
 mod memory;
+mod mlfc;
 mod parameters;
 mod placing;
 mod priority;
@@ -45,6 +46,7 @@ use crate::decide::{
 use crate::model::{JobId, Span};
 use crate::view::{Causes, Snapshot};
 
+pub(super) use mlfc::MLF_C;
 use parameters::{PARAMETERS, Parameters};
 use round::Mlfs;
 

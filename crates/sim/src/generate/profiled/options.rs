@@ -2,9 +2,9 @@
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use trainyard_sched::decide::{Parameter, ParameterError, Values, parameters as read};
+use trainyard_sched::decide::{Parameter, Values};
 
-use super::super::{GenerateError, Preset};
+use super::super::{GenerateError, Preset, options_of};
 
 /// How profiled jobs are drawn.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -138,15 +138,6 @@ impl Profiled {
         preset: &Preset,
         given: &toml::Table,
     ) -> Result<P, GenerateError> {
-        let mut all = self.defaults();
-        all.extend(given.clone());
-        read(preset.name, self.parameters(), &all).map_err(|error| match error {
-            ParameterError::UnknownKey { key, suggestion, known, .. } => {
-                let hint =
-                    suggestion.map_or(format!("it has {known}"), |key| format!("did you mean `{key}`?"));
-                GenerateError::UnknownOption { preset: preset.name, key, hint }
-            }
-            error => GenerateError::Option { preset: preset.name, message: error.to_string() },
-        })
+        options_of(preset, self.parameters(), self.defaults(), given)
     }
 }
