@@ -6,6 +6,8 @@
 
 use std::cmp::{Ordering, Reverse};
 
+use smallvec::SmallVec;
+
 use crate::model::{JobId, PriorityClass, TaskId};
 use crate::view::{JobView, Phase, Snapshot};
 
@@ -216,15 +218,18 @@ pub(super) fn is_settled(view: &JobView) -> bool {
 }
 
 /// What of a job stands in the queue.
-pub(super) fn waiting(view: &JobView, member: &Member) -> Vec<What> {
+pub(super) fn waiting(view: &JobView, member: &Member) -> SmallVec<[What; 4]> {
+    let mut all = SmallVec::new();
     if !member.goes_by_replica() {
-        return if member.target.is_none() { vec![What::Job] } else { Vec::new() };
+        all.extend(member.target.is_none().then_some(What::Job));
+        return all;
     }
     if member.target.is_some() && !is_settled(view) {
-        return Vec::new();
+        return all;
     }
     let placed = member.placed_replicas();
-    (0..placed.len()).filter(|i| !placed[*i]).map(What::Replica).collect()
+    all.extend((0..placed.len()).filter(|i| !placed[*i]).map(What::Replica));
+    all
 }
 
 /// The tasks of what stands in the queue that have no place.
