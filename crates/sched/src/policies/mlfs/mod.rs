@@ -83,8 +83,7 @@ impl Policy for Mlfs {
 
     fn ahead(&mut self, seen: &Snapshot, job: JobId) -> Ahead {
         self.follow(seen);
-        let ranking = self.rank(seen, &[]);
-        let queue = self.queue(seen, &ranking);
+        let (_, queue) = self.queue(seen, &[]);
         let waiting = queue.into_iter().map(|(key, _)| key.job);
         let mut jobs: Vec<JobId> = Vec::new();
         for id in waiting.filter(|id| self.members[id].target.is_none()) {

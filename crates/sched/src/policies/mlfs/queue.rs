@@ -13,7 +13,7 @@ use crate::view::{JobView, Phase, Snapshot};
 
 use super::member::Member;
 use super::parameters::{Parameters, RankBy};
-use super::priority::{OfTask, Parts, Weights};
+use super::priority::{OfJob, OfTask, Parts, Weights};
 use super::standing::{of_job, of_tasks};
 
 /// Where something stands.
@@ -70,6 +70,7 @@ pub(super) enum What {
 pub(super) struct Ranking {
     /// The jobs in ascending order, with where their tasks begin.
     jobs: Vec<(JobId, usize)>,
+    own: Vec<OfJob>,
     priorities: Vec<f64>,
     waited: Vec<f64>,
     parts: Vec<Parts>,
@@ -88,6 +89,7 @@ impl Ranking {
             let begins = ranking.parts.len();
             ranking.jobs.push((view.id(), begins));
             let own = of_job(view, seen.at, parameters);
+            ranking.own.push(own);
             tasks.clear();
             of_tasks(view, member, seen.at, parameters, &mut |task| tasks.push(task));
             ranking.waited.extend(tasks.iter().map(|task| task.waited));
@@ -108,7 +110,7 @@ impl Ranking {
         if parameters.rank_normalised {
             ranking.normalise();
         }
-        ranking.weigh(seen, jobs, parameters, &weights);
+        ranking.weigh(jobs.map(|(_, member)| member), parameters, &weights);
         ranking
     }
 
@@ -138,17 +140,16 @@ impl Ranking {
     /// Makes priorities of both parts, and lets parameter servers go with the first worker of their job.
     fn weigh<'a>(
         &mut self,
-        seen: &Snapshot,
-        jobs: impl Iterator<Item = (&'a JobView, &'a Member)>,
+        members: impl Iterator<Item = &'a Member>,
         parameters: &Parameters,
         weights: &Weights,
     ) {
-        for (view, member) in jobs {
+        self.priorities.reserve_exact(self.parts.len());
+        for (member, own) in members.zip(&self.own) {
             let begins = self.priorities.len();
-            let own = of_job(view, seen.at, parameters);
             for parts in &self.parts[begins..begins + member.tasks()] {
                 let total = match parameters.rank_by {
-                    RankBy::Priority => weights.total(&own, *parts),
+                    RankBy::Priority => weights.total(own, *parts),
                     RankBy::Finishing => parts.computing,
                 };
                 self.priorities.push(total);

@@ -149,21 +149,23 @@ impl Mlfs {
         set(&mut self.running, member.target.is_some());
     }
 
-    /// Ranks the tasks of what waits, and of these jobs.
-    pub(super) fn rank(&self, seen: &Snapshot, others: &[JobId]) -> Ranking {
+    /// What waits, and these jobs, in ascending order.
+    fn ranked<'a>(&'a self, seen: &'a Snapshot, others: &[JobId]) -> Vec<(&'a JobView, &'a Member)> {
         let mut ids: Vec<JobId> = self.waiting.iter().chain(others).copied().collect();
-        ids.sort_unstable();
-        ids.dedup();
-        let jobs = ids.iter().filter_map(|id| Some((seen.job(*id)?, self.members.get(id)?)));
-        Ranking::of(seen, jobs, &self.parameters)
+        if !others.is_empty() {
+            ids.sort_unstable();
+            ids.dedup();
+        }
+        ids.iter().filter_map(|id| Some((seen.job(*id)?, self.members.get(id)?))).collect()
     }
 
-    /// What waits, in its order.
-    pub(super) fn queue(&self, seen: &Snapshot, ranking: &Ranking) -> Vec<(Key, What)> {
+    /// The priorities of what waits, and of the tasks of these jobs; and what waits, in its order.
+    pub(super) fn queue(&self, seen: &Snapshot, others: &[JobId]) -> (Ranking, Vec<(Key, What)>) {
         let lead = self.parameters.ps_global_first;
+        let jobs = self.ranked(seen, others);
+        let ranking = Ranking::of(seen, jobs.iter().copied(), &self.parameters);
         let mut queue = Vec::with_capacity(self.waiting.len());
-        for id in &self.waiting {
-            let (Some(view), member) = (seen.job(*id), &self.members[id]) else { continue };
+        for (view, member) in jobs.into_iter().filter(|(_, member)| member.waits()) {
             for what in waiting(view, member) {
                 let key = if let What::Replica(i) = what {
                     ranking.key(member, tasks_of(member, what).into_iter(), i, lead)
@@ -174,7 +176,7 @@ impl Mlfs {
             }
         }
         queue.sort_unstable_by_key(|(key, _)| *key);
-        queue
+        (ranking, queue)
     }
 
     /// Decides all but what is said.
@@ -186,10 +188,9 @@ impl Mlfs {
         } else {
             Vec::new()
         };
-        let ranking = self.rank(seen, &overloaded);
+        let (ranking, mut queue) = self.queue(seen, &overloaded);
         let leaving =
             relieve(seen, &mut self.servers, &mut self.members, &overloaded, &ranking, &self.parameters);
-        let mut queue = self.queue(seen, &ranking);
         if !leaving.is_empty() {
             queue.extend(leaving.iter().enumerate().map(|(i, task)| (task.key, What::Leaving(i))));
             queue.sort_by_key(|(key, what)| (*key, *what));
