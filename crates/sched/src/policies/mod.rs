@@ -30,6 +30,7 @@ pub const ALL: &[&Entry] = &[
     &hadar::HADAR,
     &hadar::HADARE,
     &mlfs::MLF_H,
+    &mlfs::MLF_H_PLUS,
     &slaq::SLAQ,
     &slaq::SLAQ_TAIL,
     &srtf::SRTF,

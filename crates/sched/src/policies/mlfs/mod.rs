@@ -16,7 +16,7 @@
 //!
 //! # Parameters
 //! See `parameters`. The defaults are the paper's, in hours, which it leaves open. `urgency`, `deadline`, `bandwidth` and
-//! `migration` switch off what its ablations leave out.
+//! `migration` switch off what its ablations leave out. `mlf-h+` is the same with other defaults.
 //!
 //! # Where we differ
 //! The paper places task by task and says nothing of jobs of which only some tasks find a place. Here what makes progress only
@@ -26,6 +26,7 @@
 //! as many as it has workers on nodes; what would not even fit the idle cluster below the threshold is placed by what is free
 //! alone. Higher classes are served before lower ones. Jobs that may not be moved are placed whole and left alone.
 
+mod hopeless;
 mod ideal;
 mod member;
 mod memory;
@@ -47,7 +48,7 @@ use crate::model::{JobId, Span};
 use crate::view::{Causes, Snapshot};
 
 pub(super) use mlfc::MLF_C;
-use parameters::{PARAMETERS, Parameters};
+use parameters::{PARAMETERS, Parameters, Plus};
 use round::Mlfs;
 
 impl Policy for Mlfs {
@@ -82,8 +83,7 @@ impl Policy for Mlfs {
 
     fn ahead(&mut self, seen: &Snapshot, job: JobId) -> Ahead {
         self.follow(seen);
-        let ranking = self.rank(seen, &[]);
-        let queue = self.queue(seen, &ranking);
+        let (_, queue) = self.queue(seen, &[]);
         let waiting = queue.into_iter().map(|(key, _)| key.job);
         let mut jobs: Vec<JobId> = Vec::new();
         for id in waiting.filter(|id| self.members[id].target.is_none()) {
@@ -110,4 +110,20 @@ pub(super) const MLF_H: Entry = Entry {
     sizes: false,
     defaults: defaults::<Parameters>,
     build: |given| Ok(Box::new(Mlfs::new(read("mlf-h", PARAMETERS, given)?))),
+};
+
+/// MLF-H with other defaults.
+pub(super) const MLF_H_PLUS: Entry = Entry {
+    name: "mlf-h+",
+    title: "mlf-h with bounded dependents, urgency on the whole priority, and no task that waits for want of another node",
+    source: "MLFS, CoNEXT 2020, with changes of our own",
+    reads_declared: true,
+    suits: Suits::AnyJobs,
+    parameters: PARAMETERS,
+    sizes: false,
+    defaults: defaults::<Plus>,
+    build: |given| {
+        let Plus(parameters) = read("mlf-h+", PARAMETERS, given)?;
+        Ok(Box::new(Mlfs::new(parameters)))
+    },
 };

@@ -113,6 +113,22 @@ impl Default for Parameters {
     }
 }
 
+/// The parameters of `mlf-h+`: the same, with other defaults.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(super) struct Plus(pub(super) Parameters);
+
+impl Default for Plus {
+    fn default() -> Self {
+        Self(Parameters {
+            dep_mode: Dependents::Mean,
+            urgency_on_total: true,
+            unplaced: Unplaced::Stay,
+            ..Parameters::default()
+        })
+    }
+}
+
 impl Parameters {
     pub(super) const fn weights(&self) -> Weights {
         Weights {

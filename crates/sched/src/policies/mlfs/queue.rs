@@ -6,12 +6,14 @@
 
 use std::cmp::{Ordering, Reverse};
 
+use smallvec::SmallVec;
+
 use crate::model::{JobId, PriorityClass, TaskId};
 use crate::view::{JobView, Phase, Snapshot};
 
 use super::member::Member;
 use super::parameters::{Parameters, RankBy};
-use super::priority::{OfTask, Parts, Weights};
+use super::priority::{OfJob, OfTask, Parts, Weights};
 use super::standing::{of_job, of_tasks};
 
 /// Where something stands.
@@ -68,6 +70,7 @@ pub(super) enum What {
 pub(super) struct Ranking {
     /// The jobs in ascending order, with where their tasks begin.
     jobs: Vec<(JobId, usize)>,
+    own: Vec<OfJob>,
     priorities: Vec<f64>,
     waited: Vec<f64>,
     parts: Vec<Parts>,
@@ -86,6 +89,7 @@ impl Ranking {
             let begins = ranking.parts.len();
             ranking.jobs.push((view.id(), begins));
             let own = of_job(view, seen.at, parameters);
+            ranking.own.push(own);
             tasks.clear();
             of_tasks(view, member, seen.at, parameters, &mut |task| tasks.push(task));
             ranking.waited.extend(tasks.iter().map(|task| task.waited));
@@ -106,7 +110,7 @@ impl Ranking {
         if parameters.rank_normalised {
             ranking.normalise();
         }
-        ranking.weigh(seen, jobs, parameters, &weights);
+        ranking.weigh(jobs.map(|(_, member)| member), parameters, &weights);
         ranking
     }
 
@@ -136,17 +140,16 @@ impl Ranking {
     /// Makes priorities of both parts, and lets parameter servers go with the first worker of their job.
     fn weigh<'a>(
         &mut self,
-        seen: &Snapshot,
-        jobs: impl Iterator<Item = (&'a JobView, &'a Member)>,
+        members: impl Iterator<Item = &'a Member>,
         parameters: &Parameters,
         weights: &Weights,
     ) {
-        for (view, member) in jobs {
+        self.priorities.reserve_exact(self.parts.len());
+        for (member, own) in members.zip(&self.own) {
             let begins = self.priorities.len();
-            let own = of_job(view, seen.at, parameters);
             for parts in &self.parts[begins..begins + member.tasks()] {
                 let total = match parameters.rank_by {
-                    RankBy::Priority => weights.total(&own, *parts),
+                    RankBy::Priority => weights.total(own, *parts),
                     RankBy::Finishing => parts.computing,
                 };
                 self.priorities.push(total);
@@ -216,15 +219,18 @@ pub(super) fn is_settled(view: &JobView) -> bool {
 }
 
 /// What of a job stands in the queue.
-pub(super) fn waiting(view: &JobView, member: &Member) -> Vec<What> {
+pub(super) fn waiting(view: &JobView, member: &Member) -> SmallVec<[What; 4]> {
+    let mut all = SmallVec::new();
     if !member.goes_by_replica() {
-        return if member.target.is_none() { vec![What::Job] } else { Vec::new() };
+        all.extend(member.target.is_none().then_some(What::Job));
+        return all;
     }
     if member.target.is_some() && !is_settled(view) {
-        return Vec::new();
+        return all;
     }
     let placed = member.placed_replicas();
-    (0..placed.len()).filter(|i| !placed[*i]).map(What::Replica).collect()
+    all.extend((0..placed.len()).filter(|i| !placed[*i]).map(What::Replica));
+    all
 }
 
 /// The tasks of what stands in the queue that have no place.

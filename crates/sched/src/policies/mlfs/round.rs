@@ -9,6 +9,7 @@ use crate::model::{
 use crate::place::{Ask, Rule};
 use crate::view::{JobView, Snapshot};
 
+use super::hopeless::Hopeless;
 use super::member::{Fit, Member, bounded, load};
 use super::memory::Memory;
 use super::parameters::{Parameters, Unplaced};
@@ -148,29 +149,34 @@ impl Mlfs {
         set(&mut self.running, member.target.is_some());
     }
 
-    /// Ranks the tasks of what waits, and of these jobs.
-    pub(super) fn rank(&self, seen: &Snapshot, others: &[JobId]) -> Ranking {
+    /// What waits, and these jobs, in ascending order.
+    fn ranked<'a>(&'a self, seen: &'a Snapshot, others: &[JobId]) -> Vec<(&'a JobView, &'a Member)> {
         let mut ids: Vec<JobId> = self.waiting.iter().chain(others).copied().collect();
-        ids.sort_unstable();
-        ids.dedup();
-        let jobs = ids.iter().filter_map(|id| Some((seen.job(*id)?, self.members.get(id)?)));
-        Ranking::of(seen, jobs, &self.parameters)
+        if !others.is_empty() {
+            ids.sort_unstable();
+            ids.dedup();
+        }
+        ids.iter().filter_map(|id| Some((seen.job(*id)?, self.members.get(id)?))).collect()
     }
 
-    /// What waits, in its order.
-    pub(super) fn queue(&self, seen: &Snapshot, ranking: &Ranking) -> Vec<(Key, What)> {
+    /// The priorities of what waits, and of the tasks of these jobs; and what waits, in its order.
+    pub(super) fn queue(&self, seen: &Snapshot, others: &[JobId]) -> (Ranking, Vec<(Key, What)>) {
         let lead = self.parameters.ps_global_first;
+        let jobs = self.ranked(seen, others);
+        let ranking = Ranking::of(seen, jobs.iter().copied(), &self.parameters);
         let mut queue = Vec::with_capacity(self.waiting.len());
-        for id in &self.waiting {
-            let (Some(view), member) = (seen.job(*id), &self.members[id]) else { continue };
+        for (view, member) in jobs.into_iter().filter(|(_, member)| member.waits()) {
             for what in waiting(view, member) {
-                let place = if let What::Replica(i) = what { i } else { 0 };
-                let tasks = tasks_of(member, what).into_iter();
-                queue.push((ranking.key(member, tasks, place, lead), what));
+                let key = if let What::Replica(i) = what {
+                    ranking.key(member, tasks_of(member, what).into_iter(), i, lead)
+                } else {
+                    ranking.key(member, (0..member.tasks() as u32).map(TaskId), 0, lead)
+                };
+                queue.push((key, what));
             }
         }
         queue.sort_unstable_by_key(|(key, _)| *key);
-        queue
+        (ranking, queue)
     }
 
     /// Decides all but what is said.
@@ -182,10 +188,9 @@ impl Mlfs {
         } else {
             Vec::new()
         };
-        let ranking = self.rank(seen, &overloaded);
+        let (ranking, mut queue) = self.queue(seen, &overloaded);
         let leaving =
             relieve(seen, &mut self.servers, &mut self.members, &overloaded, &ranking, &self.parameters);
-        let mut queue = self.queue(seen, &ranking);
         if !leaving.is_empty() {
             queue.extend(leaving.iter().enumerate().map(|(i, task)| (task.key, What::Leaving(i))));
             queue.sort_by_key(|(key, what)| (*key, *what));
@@ -220,16 +225,16 @@ impl Mlfs {
         hopeless: &mut Hopeless,
     ) -> i64 {
         let (Some(view), Some(member)) = (seen.job(id), self.members.get(&id)) else { return 0 };
-        let pieces = pieces(view, member, what, Some((ranking, self.parameters.ps_global_first)));
         let shuns = view.shuns.filter(|(_, until)| *until > seen.at);
         let wanted = &member.job.wanted;
         let is_open = shuns.is_none()
             && member.target.is_none()
             && (wanted.gpu_types, wanted.topology) == (GpuTypeSet::ALL, Topology::Anywhere);
-        let sought = match pieces.iter().find(|piece| is_open && hopeless.covers(piece)) {
-            Some(piece) => Sought::NotFound { task: piece.task, found: 0 },
-            None => self.servers.seek(member, &pieces, shuns.map(|(node, _)| node)),
-        };
+        if is_open && let Some(miss) = hopeless.miss(member, what) {
+            return self.miss(seen, id, miss);
+        }
+        let pieces = pieces(view, member, what, Some((ranking, self.parameters.ps_global_first)));
+        let sought = self.servers.seek(member, &pieces, shuns.map(|(node, _)| node));
         let (task, found) = match sought {
             Sought::Found(new) => {
                 let count = new.len() as i64;
@@ -249,13 +254,20 @@ impl Mlfs {
                 miss.until = Some(until);
             }
         }
-        if member.target.is_none() && self.fit(seen, id) == Fit::Tight && self.place_tight(seen, id) {
-            return i64::from(found) + 1;
+        self.miss(seen, id, miss)
+    }
+
+    /// Something found no room. Returns for how many tasks it was sought.
+    fn miss(&mut self, seen: &Snapshot, id: JobId, miss: Miss) -> i64 {
+        let scanned = i64::from(miss.found) + 1;
+        let has_nothing = self.members[&id].target.is_none();
+        if has_nothing && self.fit(seen, id) == Fit::Tight && self.place_tight(seen, id) {
+            return scanned;
         }
-        if self.made.misses.insert(id, miss).is_none() && self.members[&id].target.is_none() {
+        if self.made.misses.insert(id, miss).is_none() && has_nothing {
             self.made.first_missed.push(id);
         }
-        i64::from(found) + 1
+        scanned
     }
 
     /// Gives a job more than it has.
@@ -290,7 +302,16 @@ impl Mlfs {
         let view = JobView::new(alone.job.clone(), seen.at);
         let by_replica = alone.goes_by_replica();
         let what = if by_replica { What::Replica(0) } else { What::Job };
-        let never = match Plan::unplaceable(seen, &alone.job, Rule::Pack) {
+        // Nearly all jobs fit, which is found out without any copy of the cluster.
+        let placed = self.idle.free.place(Rule::Pack, &Ask::minimum(&alone.job.shape, &alone.job.wanted));
+        let never = match placed {
+            Some(room) => {
+                self.idle.free.release(&room, &alone.job.shape);
+                None
+            }
+            None => Plan::unplaceable(seen, &alone.job, Rule::Pack),
+        };
+        let never = match never {
             Some(Reason::Unplaceable { workers, largest }) => Some(Fit::Never { workers, largest }),
             _ => None,
         };
@@ -455,22 +476,4 @@ fn leaves_with(member: &Member, task: TaskId) -> impl Fn(TaskId) -> bool + use<>
         .filter(|other| !by_replica || is_last || replica_of(*other) == replica)
         .collect();
     move |task| goes.binary_search(&task).is_ok()
-}
-
-/// How many demands are remembered, so that looking them up costs less than looking for room.
-const MOST_HOPELESS: usize = 64;
-
-/// Demands for which there is no room in this decision, since there only gets less.
-#[derive(Debug, Default)]
-struct Hopeless(Vec<Resources>);
-
-impl Hopeless {
-    fn covers(&self, piece: &Piece) -> bool {
-        self.0.iter().any(|demand| demand.fits_in(&piece.need))
-    }
-
-    fn add(&mut self, piece: Option<&Piece>) {
-        let new = piece.filter(|piece| self.0.len() < MOST_HOPELESS && !self.covers(piece));
-        self.0.extend(new.map(|piece| piece.need));
-    }
 }
