@@ -200,7 +200,7 @@ fn jobs(input: &Input) -> Result<(), String> {
         for ((job, truth), (own, own_truth)) in again.jobs.iter().zip(&workload.jobs) {
             let is_same = (&job.shape, &job.goals) == (&own.shape, &own.goals);
             let goes = |truth: &Truth| (truth.iterations, truth.speed.clone(), truth.loss.clone());
-            if !is_same || (is_graph(own) && goes(truth) != goes(own_truth)) {
+            if is_graph(own) && (!is_same || goes(truth) != goes(own_truth)) {
                 return Err(format!("job {} is another one when it is read again", own.name));
             }
         }
