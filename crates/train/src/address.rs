@@ -15,6 +15,11 @@ pub(crate) fn write(path: &Path, address: SocketAddr) -> Result<(), TrainError> 
     written.map_err(|source| TrainError::File { act: "write the address to", path: path.to_owned(), source })
 }
 
+/// Reads it if it is there.
+pub(crate) fn read(path: &Path) -> Option<String> {
+    Some(std::fs::read_to_string(path).ok()?.trim().to_owned())
+}
+
 /// Reads it as soon as it is there.
 pub(crate) fn wait(path: &Path, patience: Duration) -> Result<String, TrainError> {
     let until = Instant::now() + patience;

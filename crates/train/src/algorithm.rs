@@ -4,6 +4,7 @@ use crate::copy::Part;
 use crate::data::{Data, Needs};
 use crate::error::TrainError;
 use crate::parameters::{Parameter, Values};
+use crate::partitions::Partition;
 use crate::pool::Pool;
 use crate::served::Served;
 use crate::tensors::{StateError, Tensors};
@@ -28,6 +29,21 @@ pub trait Algorithm: Send {
 
     /// The same, if its parameters may lie on servers.
     fn served(&mut self) -> Option<&mut dyn Served> {
+        None
+    }
+
+    /// How many layers it is a chain of; it can be cut into as many partitions.
+    fn layers(&self) -> usize {
+        1
+    }
+
+    /// Keeps one of `count` partitions of its layers, and forgets the others. There must be as many layers.
+    fn cut(&mut self, number: usize, count: usize) {
+        assert_eq!((number, count), (0, 1), "what has one layer is not cut");
+    }
+
+    /// What it does as one of several partitions, if it is a chain of layers.
+    fn partition(&mut self) -> Option<&mut dyn Partition> {
         None
     }
 

@@ -145,6 +145,20 @@ pub enum TrainError {
         /// The algorithm.
         algorithm: String,
     },
+    /// An algorithm that cannot be cut into so many partitions.
+    #[error(
+        "{algorithm} has {layers} layers to be cut, so there can be no {partitions} partitions; {remedy}"
+    )]
+    NotCut {
+        /// The algorithm.
+        algorithm: String,
+        /// How many layers of weights it has.
+        layers: usize,
+        /// How many partitions were asked for.
+        partitions: usize,
+        /// What to try.
+        remedy: &'static str,
+    },
     /// Copies of it would be of no use.
     #[error(
         "{algorithm} takes all rows in each iteration, so several copies would all do the same; ask for one copy, or take `mlp`, or `logistic` with `method=stochastic`"

@@ -1,11 +1,10 @@
 //! A training program from beginning to end: iterations, reports, checkpoints, a number of threads that may change, and when to stop.
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::algorithm::{Algorithm, Entry, Measured};
 use crate::checkpoint::{Checkpoint, Identity, Progress};
@@ -14,6 +13,7 @@ use crate::data::Data;
 use crate::error::TrainError;
 use crate::merge::Merge;
 use crate::momentum::Momentum;
+use crate::notice::Notice;
 use crate::parameters::Values;
 use crate::pool::Pool;
 use crate::report::{Line, Report};
@@ -28,15 +28,16 @@ const CALM: u32 = 5;
 /// An algorithm at work on its data.
 pub struct Training {
     pub(crate) algorithm: Box<dyn Algorithm>,
-    data: Data,
-    pool: Pool,
+    pub(crate) data: Data,
+    pub(crate) pool: Pool,
     identity: Identity,
-    progress: Progress,
+    pub(crate) progress: Progress,
     copied: Option<Copied>,
 }
 
 /// When to stop; whatever comes first.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Stops {
     /// After so many iterations, those before a checkpoint among them.
     pub iterations: u64,
@@ -67,70 +68,6 @@ pub enum Ended {
     Change,
     /// It was told to.
     Asked,
-}
-
-/// What is told while a program runs.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Notice {
-    /// The states of all copies were brought together, and this is what it goes on from.
-    Merged {
-        /// The iterations of all of them.
-        iteration: u64,
-    },
-    /// From this iteration on there is another number of threads.
-    Resized {
-        /// The iteration.
-        iteration: u64,
-        /// Before.
-        from: usize,
-        /// Now.
-        to: usize,
-    },
-    /// The control file does not say a number of threads; it stays.
-    NoNumber {
-        /// The file.
-        path: PathBuf,
-        /// Its beginning, or why it cannot be read.
-        text: String,
-    },
-    /// State was written.
-    Saved {
-        /// After this iteration.
-        iteration: u64,
-    },
-    /// Others may join here.
-    Listening {
-        /// The address with its port.
-        address: SocketAddr,
-    },
-    /// A worker or a server has joined, and stands by until it is wanted.
-    Joined {
-        /// Which one.
-        who: String,
-    },
-    /// The control file does not say how many workers and servers there shall be; the numbers stay.
-    NoOrder {
-        /// The file.
-        path: PathBuf,
-        /// Why not.
-        reason: String,
-    },
-    /// An order cannot be carried out before others join.
-    Missing {
-        /// How many workers.
-        workers: usize,
-        /// How many servers.
-        servers: usize,
-    },
-    /// Workers or servers came or went.
-    Scaled(Scaled),
-    /// Somebody would have joined.
-    Refused {
-        /// Which process of its machine.
-        process: u32,
-        /// Why it may not.
-        reason: String,
-    },
 }
 
 /// What a program came to.
@@ -192,7 +129,7 @@ impl Training {
         self.go_back(&Checkpoint::read(path)?, path)
     }
 
-    fn go_back(&mut self, checkpoint: &Checkpoint, path: &Path) -> Result<(), TrainError> {
+    pub(crate) fn go_back(&mut self, checkpoint: &Checkpoint, path: &Path) -> Result<(), TrainError> {
         if let Some(reason) = checkpoint.strange_to(&self.identity) {
             return Err(TrainError::Resume { path: path.to_owned(), reason });
         }
@@ -209,6 +146,20 @@ impl Training {
         }
         self.copied = Some(Copied::new(copy, self.iteration()));
         Ok(())
+    }
+
+    /// Becomes one of some partitions of its layers, in a chain.
+    pub(crate) fn cut(&mut self, number: usize, count: usize) -> Result<(), TrainError> {
+        let (algorithm, layers) = (self.identity.algorithm.clone(), self.algorithm.layers());
+        let remedy = match self.algorithm.partition() {
+            None => "take `mlp`",
+            Some(_) if count > layers => "ask for fewer, or say more `layers`",
+            Some(_) => {
+                self.algorithm.cut(number, count);
+                return Ok(());
+            }
+        };
+        Err(TrainError::NotCut { algorithm, layers, partitions: count, remedy })
     }
 
     /// Trains together with other processes from now on. Rank 0 tells the others the state to go on from.
@@ -294,7 +245,12 @@ impl Training {
     }
 
     /// Counts an iteration that was made.
-    fn count(&mut self, measured: Measured, seconds: f64, stops: &Stops) -> Result<Line, TrainError> {
+    pub(crate) fn count(
+        &mut self,
+        measured: Measured,
+        seconds: f64,
+        stops: &Stops,
+    ) -> Result<Line, TrainError> {
         let iteration = self.progress.iteration + 1;
         if !measured.loss.is_finite() {
             return Err(TrainError::Diverged { iteration, loss: measured.loss });
@@ -323,7 +279,7 @@ impl Training {
     }
 
     /// Takes the number of threads from the control file.
-    fn obey(&mut self, path: &Path, notice: &mut dyn FnMut(Notice)) -> Result<(), TrainError> {
+    pub(crate) fn obey(&mut self, path: &Path, notice: &mut dyn FnMut(Notice)) -> Result<(), TrainError> {
         let said = std::fs::read_to_string(path);
         let number = said.as_ref().ok().and_then(|text| text.trim().parse().ok());
         let Some(to) = number.filter(|number| (1..=MOST_THREADS).contains(number)) else {
@@ -469,30 +425,24 @@ pub(crate) fn run_by(
         notice(Notice::Saved { iteration: training.iteration() });
         report.saved(training.iteration())?;
     }
-    Ok(outcome(engine, training, begun, ended, (seconds, accuracy)))
-}
-
-/// What a program came to that began after so many iterations.
-fn outcome(
-    engine: &dyn Engine,
-    training: &Training,
-    begun: u64,
-    ended: Ended,
-    (seconds, accuracy): (f64, Option<f64>),
-) -> Outcome {
     let (threads, iteration) = (training.pool.threads(), training.iteration());
     let mut last = Line { iteration, loss: 0.0, accuracy, seconds, threads, workers: None, servers: None };
     engine.sign(training, &mut last);
+    Ok(outcome(training, begun, ended, &last))
+}
+
+/// What a program came to that began after so many iterations; its seconds, accuracy and processes stand in a line.
+pub(crate) fn outcome(training: &Training, begun: u64, ended: Ended, last: &Line) -> Outcome {
     Outcome {
         identity: training.identity.clone(),
         ended,
-        iterations: iteration,
-        iterations_here: iteration - begun,
+        iterations: training.iteration(),
+        iterations_here: training.iteration().saturating_sub(begun),
         first_loss: training.progress.first,
         loss: training.progress.loss,
-        accuracy,
-        seconds,
-        threads,
+        accuracy: last.accuracy,
+        seconds: last.seconds,
+        threads: last.threads,
         workers: last.workers,
         servers: last.servers,
         scaled: Vec::new(),

@@ -21,6 +21,14 @@ pub(crate) enum ArgumentError {
         "this process is one of several copies of its job, and copies of train-job are of one process each; leave out --role, or ask for one copy"
     )]
     CopiesOfSeveral,
+    /// A partition that there is not.
+    #[error("there is no partition {number} of {count}; they are numbered from 0")]
+    NoPartition {
+        /// Which one was asked for.
+        number: usize,
+        /// How many there are.
+        count: usize,
+    },
     /// An argument that says nothing to a role.
     #[error("{argument} says nothing to a {role}; give it to a {roles}")]
     NotForRole {

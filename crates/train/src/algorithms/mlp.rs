@@ -10,15 +10,16 @@ use std::ops::Range;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 
+use super::layers::{Net, Task};
 use crate::algorithm::{Algorithm, Entry, Measured};
 use crate::copy::Part;
 use crate::data::{Data, Needs, Table, bounded};
-use crate::descent::{add, dot};
 use crate::error::TrainError;
-use crate::merge::Merge;
+use crate::merge::{Merge, share};
 use crate::momentum::Momentum;
 use crate::order::Orders;
 use crate::parameters::{Parameter, Values};
+use crate::partitions::{Held, Partition};
 use crate::pool::{Pool, Shards};
 use crate::served::{MEASURED, Served, Share, State};
 use crate::tensors::{StateError, Tensors};
@@ -50,24 +51,10 @@ pub(super) static ENTRY: Entry = Entry {
     begin,
 };
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Task {
-    Classes,
-    Numbers,
-}
-
-/// What does not change in training.
-struct Net {
-    task: Task,
-    /// Widths from the columns to the outputs.
-    widths: Vec<usize>,
-    relu: bool,
-    /// The class of each row as a number of an output, or nothing with a regression.
-    classes: Vec<u32>,
-}
-
 struct Mlp {
     net: Net,
+    /// The layers that are its own: all, or those of one partition.
+    own: Range<usize>,
     rule: Momentum,
     orders: Orders,
     /// Layer by layer: a row of weights for each unit, then the intercepts.
@@ -110,6 +97,7 @@ fn begin(given: &Values, data: &Data, seed: u64, _: &Pool) -> Result<Box<dyn Alg
     }
     let batch = given.whole("batch");
     Ok(Box::new(Mlp {
+        own: 0..widths.len() - 1,
         net: Net { task, widths, relu: given.word("activation") == "relu", classes },
         rule: Momentum {
             step: given.real("step"),
@@ -124,118 +112,6 @@ fn begin(given: &Values, data: &Data, seed: u64, _: &Pool) -> Result<Box<dyn Alg
         passes: 0,
         order: None,
     }))
-}
-
-/// What a row goes through, kept between rows so that nothing is allocated for each.
-struct Scratch {
-    /// The values of each layer after the columns.
-    values: Vec<Vec<f64>>,
-    /// The slopes of the loss there, before the activation.
-    slopes: Vec<Vec<f64>>,
-}
-
-impl Net {
-    fn scratch(&self) -> Scratch {
-        let zeros = || self.widths[1..].iter().map(|width| vec![0.0; *width]).collect();
-        Scratch { values: zeros(), slopes: zeros() }
-    }
-
-    /// Runs a row forward; the last values are the outputs.
-    fn forward(&self, weights: &[f64], row: &[f64], scratch: &mut Scratch) {
-        let mut at = 0;
-        for (layer, pair) in self.widths.windows(2).enumerate() {
-            let (inputs, outputs) = (pair[0], pair[1]);
-            let (matrix, rest) = weights[at..].split_at(inputs * outputs);
-            at += (inputs + 1) * outputs;
-            let (before, after) = scratch.values.split_at_mut(layer);
-            let input = before.last().map_or(row, |values| values.as_slice());
-            let hidden = layer + 2 < self.widths.len();
-            for ((value, units), intercept) in after[0].iter_mut().zip(matrix.chunks_exact(inputs)).zip(rest)
-            {
-                let sum = dot(units, input) + intercept;
-                *value = match (hidden, self.relu) {
-                    (false, _) => sum,
-                    (true, true) => sum.max(0.0),
-                    (true, false) => sum.tanh(),
-                };
-            }
-        }
-    }
-
-    /// The loss of the outputs and whether the class is right; leaves the slopes of the outputs.
-    fn loss(&self, table: &Table, row: usize, scratch: &mut Scratch) -> (f64, bool) {
-        let last = self.widths.len() - 2;
-        let (outputs, slopes) = (&scratch.values[last], &mut scratch.slopes[last]);
-        if self.task == Task::Numbers {
-            let error = outputs[0] - table.targets[row];
-            slopes[0] = 2.0 * error;
-            return (error * error, false);
-        }
-        let class = self.classes[row] as usize;
-        let most = outputs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        slopes.iter_mut().zip(outputs).for_each(|(slope, output)| *slope = (output - most).exp());
-        let sum: f64 = slopes.iter().sum();
-        slopes.iter_mut().for_each(|slope| *slope /= sum);
-        slopes[class] -= 1.0;
-        let right = outputs.iter().position(|output| *output == most) == Some(class);
-        (sum.ln() + most - outputs[class], right)
-    }
-
-    /// Adds the gradient of a row that was run forward.
-    fn backward(&self, weights: &[f64], row: &[f64], scratch: &mut Scratch, gradient: &mut [f64]) {
-        let mut end = weights.len();
-        for layer in (0..self.widths.len() - 1).rev() {
-            let (inputs, outputs) = (self.widths[layer], self.widths[layer + 1]);
-            let begin = end - (inputs + 1) * outputs;
-            let (matrix, intercepts) = gradient[begin..end].split_at_mut(inputs * outputs);
-            let (below, here) = scratch.slopes.split_at_mut(layer);
-            let input = layer.checked_sub(1).map_or(row, |below| scratch.values[below].as_slice());
-            for ((units, intercept), slope) in matrix.chunks_exact_mut(inputs).zip(intercepts).zip(&here[0]) {
-                add(units, *slope, input);
-                *intercept += slope;
-            }
-            if let Some(below) = below.last_mut() {
-                below.fill(0.0);
-                for (units, slope) in weights[begin..].chunks_exact(inputs).zip(&here[0]) {
-                    add(below, *slope, units);
-                }
-                for (slope, value) in below.iter_mut().zip(input) {
-                    *slope *= match self.relu {
-                        true => f64::from(*value > 0.0),
-                        false => 1.0 - value * value,
-                    };
-                }
-            }
-            end = begin;
-        }
-    }
-
-    /// What some rows contribute to the gradient. `sums` is as wide as the weights.
-    fn gradient(&self, weights: &[f64], table: &Table, rows: &[u32], sums: &mut [f64]) {
-        let mut scratch = self.scratch();
-        for row in rows.iter().map(|row| *row as usize) {
-            self.forward(weights, table.row(row), &mut scratch);
-            self.loss(table, row, &mut scratch);
-            self.backward(weights, table.row(row), &mut scratch, sums);
-        }
-    }
-
-    /// What some rows contribute to what is measured: losses, and how many are classified rightly.
-    fn losses(&self, weights: &[f64], table: &Table, rows: Range<usize>, sums: &mut [f64]) {
-        let mut scratch = self.scratch();
-        for row in rows {
-            self.forward(weights, table.row(row), &mut scratch);
-            let (loss, right) = self.loss(table, row, &mut scratch);
-            sums[0] += loss;
-            sums[1] += f64::from(right);
-        }
-    }
-
-    /// The sums over all rows as means.
-    fn measured(&self, sums: &[f64], rows: usize) -> Measured {
-        let rows = rows as f64;
-        Measured { loss: sums[0] / rows, accuracy: (self.task == Task::Classes).then(|| sums[1] / rows) }
-    }
 }
 
 impl Mlp {
@@ -255,6 +131,7 @@ impl Mlp {
 
 impl Algorithm for Mlp {
     fn iterate(&mut self, data: &Data, pool: &Pool) -> Result<Measured, TrainError> {
+        assert_eq!(self.own, 0..self.net.layers(), "a partition does not iterate alone");
         let table = data.table().expect("it was checked");
         let first = self.passes * self.rule.updates();
         self.shuffle(self.passes);
@@ -284,10 +161,30 @@ impl Algorithm for Mlp {
         Some(self)
     }
 
+    fn layers(&self) -> usize {
+        self.net.layers()
+    }
+
+    fn cut(&mut self, number: usize, count: usize) {
+        let own = share(self.net.layers(), number, count);
+        let (begin, width) = (self.net.width(0..own.start), self.net.width(own.clone()));
+        for values in [&mut self.weights, &mut self.velocity] {
+            *values = values[begin..begin + width].to_vec();
+        }
+        self.own = own;
+    }
+
+    fn partition(&mut self) -> Option<&mut dyn Partition> {
+        Some(self)
+    }
+
     fn tensors(&self) -> Tensors {
         let mut tensors = Tensors::default();
         let mut at = 0;
         for (layer, pair) in self.net.widths.windows(2).enumerate() {
+            if !self.own.contains(&layer) {
+                continue;
+            }
             for (kind, values) in [("", &self.weights), ("velocity.", &self.velocity)] {
                 let (matrix, rest) = values[at..].split_at(pair[0] * pair[1]);
                 tensors.put(&format!("{kind}layer{}.weight", layer + 1), &[pair[1], pair[0]], matrix);
@@ -300,10 +197,10 @@ impl Algorithm for Mlp {
     }
 
     fn restore(&mut self, state: &Tensors, _: &Data, _: &Pool) -> Result<(), StateError> {
-        let widths = self.net.widths.clone();
+        let (widths, own) = (&self.net.widths, &self.own);
         for (kind, values) in [("", &mut self.weights), ("velocity.", &mut self.velocity)] {
             values.clear();
-            for (layer, pair) in widths.windows(2).enumerate() {
+            for (layer, pair) in widths.windows(2).enumerate().filter(|(layer, _)| own.contains(layer)) {
                 let name = format!("{kind}layer{}", layer + 1);
                 values.extend(state.values(&format!("{name}.weight"), &[pair[1], pair[0]])?);
                 values.extend(state.values(&format!("{name}.intercept"), &[pair[1]])?);
@@ -343,37 +240,55 @@ impl Served for Mlp {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+impl Partition for Mlp {
+    fn rule(&self) -> Momentum {
+        self.rule
+    }
 
-    #[test]
-    fn the_gradient_is_that_of_differences() {
-        let values: Vec<f64> = (0..36).map(|i| (f64::from(i) * 1.3).sin()).collect();
-        let targets: Vec<f64> = (0..12).map(|i| f64::from(i % 3)).collect();
-        let table = Table { columns: 3, values, targets };
-        let rows: Vec<u32> = (0..12).collect();
-        for relu in [false, true] {
-            for task in [Task::Classes, Task::Numbers] {
-                let outputs = if task == Task::Classes { 3 } else { 1 };
-                let classes = (0..12).map(|i| i % 3).collect();
-                let net = Net { task, widths: vec![3, 5, 4, outputs], relu, classes };
-                let count: usize = net.widths.windows(2).map(|pair| (pair[0] + 1) * pair[1]).sum();
-                let weights: Vec<f64> = (0..count).map(|i| (i as f64 * 0.9).cos() * 0.6).collect();
-                let mut told = vec![0.0; count];
-                net.gradient(&weights, &table, &rows, &mut told);
-                for (i, told) in told.iter().enumerate() {
-                    let value = |by: f64| {
-                        let mut moved = weights.clone();
-                        moved[i] += by;
-                        let mut sums = [0.0; 2];
-                        net.losses(&moved, &table, 0..12, &mut sums);
-                        sums[0]
-                    };
-                    let seen = (value(1e-6) - value(-1e-6)) / 2e-6;
-                    assert!((seen - told).abs() < 1e-5, "{task:?} relu {relu} weight {i}: {told}, {seen}");
-                }
-            }
+    fn width(&self) -> usize {
+        self.weights.len()
+    }
+
+    fn inputs(&self) -> usize {
+        self.net.widths[self.own.start]
+    }
+
+    fn outputs(&self) -> usize {
+        self.net.widths[self.own.end]
+    }
+
+    fn values(&self) -> usize {
+        self.net.widths[self.own.start..=self.own.end].iter().sum()
+    }
+
+    fn rows(&mut self, update: u64) -> Vec<u32> {
+        self.shuffle(self.rule.pass(update));
+        let (_, order) = self.order.as_ref().expect("it was shuffled");
+        order[self.rule.rows(update)].to_vec()
+    }
+
+    fn forward(&self, data: &Data, held: &mut Held) {
+        let table = data.table().expect("it was checked");
+        self.net.through(self.own.clone(), &self.weights, table, held);
+    }
+
+    fn losses(&self, data: &Data, held: &Held, sums: &mut [f64]) -> Vec<f64> {
+        self.net.ends(data.table().expect("it was checked"), held, sums)
+    }
+
+    fn backward(&self, data: &Data, held: &Held, slopes: Vec<f64>, sums: &mut [f64]) -> Vec<f64> {
+        let table = data.table().expect("it was checked");
+        self.net.returns(self.own.clone(), &self.weights, table, held, slopes, sums)
+    }
+
+    fn apply(&mut self, update: u64, gradient: &[f64]) {
+        self.rule.apply(update, &mut self.weights, &mut self.velocity, gradient);
+        if (update + 1).is_multiple_of(self.rule.updates()) {
+            self.passes += 1;
         }
+    }
+
+    fn measured(&self, sums: &[f64]) -> Measured {
+        self.net.measured(sums, self.rule.rows)
     }
 }

@@ -2,6 +2,7 @@
 
 mod factorisation;
 mod kmeans;
+mod layers;
 mod logistic;
 mod mlp;
 mod stochastic;

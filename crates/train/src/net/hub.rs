@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::frame::{Frame, FrameError};
 use super::token::Token;
-use super::wire::{Reader, Wire, Writer, accept, connect, listen};
+use super::wire::{Reader, Wire, Writer, accept, connect, listen, reach};
 use crate::error::TrainError;
 
 /// The most connections at a time, strangers among them.
@@ -87,12 +87,23 @@ impl Hub {
 
     /// Connects to somebody who listens, and says from which address.
     pub(crate) fn connect(&mut self, address: &str) -> Result<(Peer, SocketAddr), TrainError> {
-        let Wire { reader, writer, local } = connect(address, &self.token, self.patience)?;
+        let wire = connect(address, &self.token, self.patience)?;
+        let local = wire.local;
+        Ok((self.take(wire), local))
+    }
+
+    /// Connects to somebody if he listens now.
+    pub(crate) fn reach(&mut self, address: &str) -> Result<Peer, TrainError> {
+        let wire = reach(address, &self.token, self.patience)?;
+        Ok(self.take(wire))
+    }
+
+    fn take(&mut self, Wire { reader, writer, .. }: Wire) -> Peer {
         let peer = self.numbers.fetch_add(1, Ordering::SeqCst);
         self.writers.insert(peer, writer);
         let sender = self.sender.clone();
         std::thread::spawn(move || read(peer, reader, &sender));
-        Ok((peer, local))
+        peer
     }
 
     /// What happened next, if anything does in this time.

@@ -11,6 +11,8 @@ use crate::error::TrainError;
 
 /// How long a handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(5);
+/// How long to wait for an answer where perhaps nobody listens.
+const KNOCK: Duration = Duration::from_secs(1);
 /// The longest time between two signs of life.
 const BEAT: Duration = Duration::from_secs(1);
 /// How long to wait before another attempt to connect.
@@ -77,12 +79,26 @@ pub(crate) fn connect(address: &str, token: &Token, patience: Duration) -> Resul
             Err(_) => std::thread::sleep(AGAIN),
         }
     };
-    prepare(&stream, HANDSHAKE).map_err(refuse)?;
-    if !token.greet(&stream).map_err(refuse)? {
+    greet(stream, token, patience).map_err(refuse)
+}
+
+/// Connects if somebody listens there now.
+pub(crate) fn reach(address: &str, token: &Token, patience: Duration) -> Result<Wire, TrainError> {
+    let refuse = |source| TrainError::Network { act: "connect to", address: address.to_owned(), source };
+    let nobody = || std::io::Error::new(std::io::ErrorKind::NotFound, "it is no address");
+    let address = resolve(address).and_then(|all| all.first().copied().ok_or_else(nobody)).map_err(refuse)?;
+    let stream = TcpStream::connect_timeout(&address, KNOCK).map_err(refuse)?;
+    greet(stream, token, patience).map_err(refuse)
+}
+
+/// Shows the other side that this one knows the secret, and has it shown.
+fn greet(stream: TcpStream, token: &Token, patience: Duration) -> std::io::Result<Wire> {
+    prepare(&stream, HANDSHAKE)?;
+    if !token.greet(&stream)? {
         let reason = "the other side does not know this job's secret";
-        return Err(refuse(std::io::Error::new(std::io::ErrorKind::PermissionDenied, reason)));
+        return Err(std::io::Error::new(std::io::ErrorKind::PermissionDenied, reason));
     }
-    open(stream, patience).map_err(refuse)
+    open(stream, patience)
 }
 
 /// Opens a connection that came in, if it knows the secret.

@@ -16,7 +16,8 @@ use crate::error::TrainError;
 use crate::merge::{Merge, Piece};
 use crate::momentum::Momentum;
 use crate::net::{Frame, FrameError, Hub, Numbers, Peer, Token, What};
-use crate::program::{Engine, Files, Notice, Outcome, Stops, Training, run_by};
+use crate::notice::Notice;
+use crate::program::{Engine, Files, Outcome, Stops, Training, run_by};
 use crate::report::{Line, Report};
 
 /// How often the control file is read.

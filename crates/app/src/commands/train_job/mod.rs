@@ -13,7 +13,7 @@ use signal_hook::flag;
 use trainyard_train::data::{self, Data, Form, Needs};
 use trainyard_train::{
     Entry, Files, Notice, OneCopy, Outcome, Report, Stops, TrainError, Training, Values, algorithms,
-    coordinate, run, serve, work,
+    coordinate, latest, partition, run, serve, work,
 };
 
 use self::together::{Part, TogetherArguments};
@@ -31,7 +31,8 @@ pub(super) const EXAMPLES: &str = "Examples:
   trainyard train-job kmeans --data points.csv --set clusters=20 --report losses.jsonl
   trainyard train-job mlp --checkpoint mlp.safetensors --resume --control threads.txt
   trainyard train-job mlp --role coordinator --address job.address --workers 2 --servers 1 --control crew.txt
-  trainyard train-job mlp --role worker --join job.address";
+  trainyard train-job mlp --role worker --join job.address
+  trainyard train-job mlp --set layers=2 --partitions 3 --partition 0 --meet parts --checkpoint first.safetensors";
 
 /// What `train-job` is told.
 #[derive(Args, Clone, Debug)]
@@ -109,7 +110,7 @@ pub(super) fn perform(given: &TrainJobArguments, output: Output) -> Result<Endin
         print(output, &list::list(), list::list_text)?;
         return Ok(Ending::Done);
     }
-    let given = &scheduled(given.clone());
+    let given = &scheduled(given.clone())?;
     let part = Part::of(given)?;
     let entry = algorithms::named(&given.algorithm)?;
     // From here on a signal asks for an end; a second one ends at once.
@@ -131,8 +132,11 @@ pub(super) fn perform(given: &TrainJobArguments, output: Output) -> Result<Endin
         return Ok(Ending::Done);
     }
     let first = part.is_first();
-    if let (true, true, Some(path)) = (first, given.resume, &given.checkpoint) {
-        resume(&mut training, path)?;
+    let mut done = 0;
+    match (&part, &given.checkpoint) {
+        (Part::Partition(_), _) => done = latest(&training, &files(given, &part), given.resume)?,
+        (_, Some(path)) if first && given.resume => done = resume(&mut training, path)?,
+        _ => {}
     }
     if let Some(copy) = one_of_copies()? {
         if !matches!(part, Part::Alone) {
@@ -143,12 +147,7 @@ pub(super) fn perform(given: &TrainJobArguments, output: Output) -> Result<Endin
     if let Part::Peer(meeting) = &part {
         training.join(meeting)?;
     }
-    let mut report = match &given.report {
-        _ if !first => Report::to("nowhere", Box::new(std::io::sink())),
-        Some(path) if is_scheduled() => Report::file(path, training.iteration())?.telling_saved(),
-        Some(path) => Report::file(path, training.iteration())?,
-        None => Report::to("standard output", Box::new(std::io::stdout())),
-    };
+    let mut report = report(given, &part, done)?;
     let outcome = train(given, &part, &mut training, &mut report, &asked)?;
     let summary = Summary { schema: "trainyard.train-job/1", outcome };
     if given.report.is_some() && first {
@@ -160,6 +159,17 @@ pub(super) fn perform(given: &TrainJobArguments, output: Output) -> Result<Endin
     Ok(Ending::Done)
 }
 
+/// Where each iteration is reported, after so many that were saved. Partitions that are not the last report only where they are told to.
+fn report(given: &TrainJobArguments, part: &Part, done: u64) -> Result<Report, TrainError> {
+    let speaks = part.is_first() || matches!(part, Part::Partition(_)) && given.report.is_some();
+    Ok(match &given.report {
+        _ if !speaks => Report::to("nowhere", Box::new(std::io::sink())),
+        Some(path) if is_scheduled() => Report::file(path, done)?.telling_saved(),
+        Some(path) => Report::file(path, done)?,
+        None => Report::to("standard output", Box::new(std::io::stdout())),
+    })
+}
+
 /// Whether a scheduler started this program.
 fn is_scheduled() -> bool {
     std::env::var_os("TRAINYARD_JOB").is_some()
@@ -167,17 +177,18 @@ fn is_scheduled() -> bool {
 
 /// Under a scheduler, what nobody said is as the contract with jobs has it: reports go to its file, and state is kept in its
 /// folder and gone on from.
-fn scheduled(mut given: TrainJobArguments) -> TrainJobArguments {
+fn scheduled(mut given: TrainJobArguments) -> Result<TrainJobArguments, TrainError> {
     let path = |name| std::env::var_os(name).map(PathBuf::from);
     if !is_scheduled() || !given.together.may_report() {
-        return given;
+        return Ok(given);
     }
+    given.together.as_task()?;
     given.report = given.report.or_else(|| path("TRAINYARD_PROGRESS_FILE"));
     if given.checkpoint.is_none() {
         given.checkpoint = path("TRAINYARD_CHECKPOINT_DIR").map(|folder| folder.join("state.safetensors"));
         given.resume = given.checkpoint.is_some();
     }
-    given
+    Ok(given)
 }
 
 /// Which of several copies this process is, if the scheduler started it as one.
@@ -216,8 +227,7 @@ fn train(
     asked: &AtomicBool,
 ) -> Result<Outcome, TrainError> {
     let stops = Stops { iterations: given.iterations, loss: given.until_loss, change: given.until_change };
-    let checkpoint = given.checkpoint.clone().map(|path| (path, given.every.get()));
-    let files = Files { checkpoint: checkpoint.filter(|_| part.is_first()), control: given.control.clone() };
+    let files = files(given, part);
     let mut told = None;
     let mut notice = |notice: Notice| {
         let text = words(&notice);
@@ -231,18 +241,29 @@ fn train(
         Part::Coordinator(settings) => {
             coordinate(training, &stops, &files, report, asked, &mut notice, settings)
         }
+        Part::Partition(settings) => {
+            partition(training, &stops, &files, report, asked, &mut notice, settings)
+        }
         _ => run(training, &stops, &files, report, asked, &mut notice),
     }
 }
 
-fn resume(training: &mut Training, path: &Path) -> Result<(), Failure> {
+/// The files of this process. Only who speaks for all has a checkpoint, and each partition one of its own.
+fn files(given: &TrainJobArguments, part: &Part) -> Files {
+    let saves = part.is_first() || matches!(part, Part::Partition(_));
+    let checkpoint = given.checkpoint.clone().map(|path| (path, given.every.get()));
+    Files { checkpoint: checkpoint.filter(|_| saves), control: given.control.clone() }
+}
+
+/// Goes on from a checkpoint if there is one, and tells after how many iterations.
+fn resume(training: &mut Training, path: &Path) -> Result<u64, Failure> {
     if path.try_exists().map_err(Failure::file("read", path))? {
         training.resume(path)?;
         say(&format!("Going on after iteration {} of {}.", training.iteration(), path.display()));
     } else {
         say(&format!("There is no {} yet, so this begins anew.", path.display()));
     }
-    Ok(())
+    Ok(training.iteration())
 }
 
 fn read_or_generate(given: &TrainJobArguments, entry: &Entry) -> Result<Data, TrainError> {
@@ -297,6 +318,14 @@ fn words(notice: &Notice) -> String {
             "What is ordered waits until {workers} more workers and {servers} more servers have joined."
         ),
         Notice::Scaled(scaled) => together::words(scaled),
+        Notice::Linked { partition } => format!("Partition {partition} is there."),
+        Notice::Waiting { partition, reason } => format!("This waits for partition {partition}: {reason}."),
+        Notice::Together { iteration, from } if iteration == from => {
+            format!("All partitions go on after iteration {iteration}.")
+        }
+        Notice::Together { iteration, from } => {
+            format!("All partitions go on after iteration {iteration}; this one had come to {from}.")
+        }
         Notice::Refused { process, reason } => format!("Process {process} may not join: {reason}."),
     }
 }

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use trainyard_train::{Coordinating, Joining, Meeting, Order, Place, Scaled, Token};
+use trainyard_train::{
+    Coordinating, Joining, Meeting, Order, Partitioning, Place, Scaled, Token, TrainError,
+};
 
 use super::TrainJobArguments;
 use crate::config::ArgumentError;
@@ -17,13 +19,13 @@ const LOOPBACK: &str = "127.0.0.1:0";
 #[derive(Args, Clone, Debug)]
 pub(super) struct TogetherArguments {
     /// Train together with other processes, in this part; all share the secret in TRAINYARD_JOB_TOKEN.
-    #[arg(long, value_name = "ROLE", help_heading = "Several processes")]
+    #[arg(long, value_name = "ROLE", group = "together", help_heading = "Several processes")]
     role: Option<Role>,
     /// Where the coordinator is: HOST:PORT, or the file to which it writes that.
     #[arg(long, value_name = "ADDRESS", requires = "role", help_heading = "Several processes")]
     join: Option<String>,
-    /// Where a coordinator or a server listens; port 0 takes any [default: 127.0.0.1:0].
-    #[arg(long, value_name = "HOST:PORT", requires = "role", help_heading = "Several processes")]
+    /// Where a coordinator, a server or a partition listens; port 0 takes any [default: 127.0.0.1:0].
+    #[arg(long, value_name = "HOST:PORT", requires = "together", help_heading = "Several processes")]
     listen: Option<String>,
     /// A file to which a coordinator writes its address; for peers, where that of rank 0 stands if MASTER_PORT is 0.
     #[arg(long, value_name = "FILE", requires = "role", help_heading = "Several processes")]
@@ -36,7 +38,17 @@ pub(super) struct TogetherArguments {
     #[arg(long, value_name = "SERVERS", requires = "role", help_heading = "Several processes",
         value_parser = clap::value_parser!(u16).range(1..=64))]
     servers: Option<u16>,
-    /// How long to wait for others, and how long they may be silent.
+    /// Cut the layers into so many partitions, of which this process trains one; they share a secret, too.
+    #[arg(long, value_name = "PARTITIONS", group = "together", help_heading = "Several processes",
+        requires_all = ["partition", "meet"], value_parser = clap::value_parser!(u16).range(1..=1000))]
+    partitions: Option<u16>,
+    /// Which partition this process trains, from 0. The last one reports.
+    #[arg(long, value_name = "NUMBER", requires = "partitions", help_heading = "Several processes")]
+    partition: Option<u16>,
+    /// A folder where the partitions find each other.
+    #[arg(long, value_name = "FOLDER", requires = "partitions", help_heading = "Several processes")]
+    meet: Option<PathBuf>,
+    /// How long to wait for others, and how long they may be silent. A partition that is missing is waited for without end.
     #[arg(long, value_name = "SECONDS", default_value_t = 30, help_heading = "Several processes",
         value_parser = clap::value_parser!(u32).range(1..=86_400))]
     patience: u32,
@@ -59,6 +71,39 @@ impl TogetherArguments {
     pub(super) const fn may_report(&self) -> bool {
         !matches!(self.role, Some(Role::Worker | Role::Server))
     }
+
+    /// Takes part as one of several tasks, if the environment says so and nothing else was said.
+    pub(super) fn as_task(&mut self) -> Result<(), TrainError> {
+        let tasks = std::env::var("TRAINYARD_TASKS").ok();
+        let Some(tasks) = tasks.filter(|_| self.role.is_none() && self.partitions.is_none()) else {
+            return Ok(());
+        };
+        let number = |name, value: String| {
+            let wanted = "a whole number below 1000 is needed";
+            value.parse::<u16>().map_err(|_| TrainError::Environment { name, value, wanted })
+        };
+        self.partitions = Some(number("TRAINYARD_TASKS", tasks)?);
+        let task = std::env::var("TRAINYARD_TASK").unwrap_or_default();
+        self.partition = Some(number("TRAINYARD_TASK", task)?);
+        self.meet = std::env::var_os("TRAINYARD_MEETING_DIR").map(PathBuf::from);
+        Ok(())
+    }
+
+    fn partitioning(&self, resume: bool) -> Result<Option<Partitioning>, Failure> {
+        let Some(count) = self.partitions.map(usize::from) else { return Ok(None) };
+        let number = self.partition.map_or(0, usize::from);
+        if number >= count {
+            return Err(ArgumentError::NoPartition { number, count }.into());
+        }
+        let meet = self.meet.clone().ok_or_else(|| TrainError::Environment {
+            name: "TRAINYARD_MEETING_DIR",
+            value: String::new(),
+            wanted: "a folder is needed where the tasks of the job find each other",
+        })?;
+        let listen = self.listen.clone().unwrap_or_else(|| LOOPBACK.to_owned());
+        let (token, patience) = (Token::from_environment()?, Duration::from_secs(self.patience.into()));
+        Ok(Some(Partitioning { number, count, meet, listen, token, patience, resume }))
+    }
 }
 
 /// The part of a process.
@@ -69,11 +114,15 @@ pub(super) enum Part {
     Coordinator(Coordinating),
     Worker(Joining),
     Server(Joining),
+    Partition(Partitioning),
 }
 
 impl Part {
     /// The part that the arguments say.
     pub(super) fn of(given: &TrainJobArguments) -> Result<Self, Failure> {
+        if let Some(partitioning) = given.together.partitioning(given.resume)? {
+            return Ok(Self::Partition(partitioning));
+        }
         let Some(role) = given.together.role else { return Ok(Self::Alone) };
         strangers(role, given)?;
         let token = Token::from_environment()?;
@@ -95,12 +144,13 @@ impl Part {
         Ok(if role == Role::Worker { Self::Worker(joining) } else { Self::Server(joining) })
     }
 
-    /// Whether this process reports and saves.
+    /// Whether this process speaks for all: it reports, and saves all state or its own.
     pub(super) fn is_first(&self) -> bool {
         match self {
             Self::Alone | Self::Coordinator(_) => true,
             Self::Peer(meeting) => meeting.place.rank == 0,
             Self::Worker(_) | Self::Server(_) => false,
+            Self::Partition(partitioning) => partitioning.number + 1 == partitioning.count,
         }
     }
 }
