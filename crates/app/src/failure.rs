@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use trainyard_live::Refusal;
 use trainyard_live::daemon::DaemonError;
 use trainyard_sched::decide::ParameterError;
+use trainyard_sched::partition::PartitionError;
 use trainyard_sim::capacity::CapacityError;
 use trainyard_sim::cluster::ClusterFileError;
 use trainyard_sim::curves::CurvesError;
@@ -17,7 +18,7 @@ use trainyard_sim::trace::{TraceError, WriteError};
 use trainyard_train::TrainError;
 
 use crate::commands::{ClientError, ReplayError, WhyError};
-use crate::config::{ArgumentError, MachineError, ServiceError, SweepFileError};
+use crate::config::{ArgumentError, MachineError, ModelError, ServiceError, SweepFileError};
 use crate::experiment::RecordingError;
 use crate::fidelity::FidelityError;
 
@@ -48,6 +49,12 @@ pub(crate) enum Failure {
     /// A table of throughputs cannot be read.
     #[error(transparent)]
     Throughputs(#[from] TableError),
+    /// A model cannot be read.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// A model cannot be cut as was asked.
+    #[error("the model cannot be cut: {0}")]
+    Partition(#[from] PartitionError),
     /// Nothing can be generated from these parameters.
     #[error(transparent)]
     Generate(#[from] GenerateError),

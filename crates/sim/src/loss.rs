@@ -59,6 +59,11 @@ pub struct TrueLoss {
 }
 
 impl TrueLoss {
+    /// The seed of the noise of the job of this name, where nothing else is said: it belongs to the job, whatever the run.
+    pub(crate) fn seed_of(name: &str) -> Seed {
+        Seed(0).branch("loss").branch(name)
+    }
+
     /// A loss that follows a curve exactly.
     pub const fn exact(curve: Curve) -> Self {
         Self { course: Course::Formula(curve), noise: 0.0, seed: Seed(0), accuracy: None }

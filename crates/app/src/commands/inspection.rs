@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde::Serialize;
-use trainyard_sched::model::{GPU, Job};
+use trainyard_sched::model::{GPU, Job, Parallelism, TaskGraph};
 use trainyard_sim::truth::{self, Speed, Truth};
 use trainyard_sim::workload::{Done, ImportReport, Workload};
 
@@ -26,6 +26,9 @@ pub(crate) struct Inspection {
     pub(crate) endings: Vec<(truth::Ending, usize)>,
     /// Jobs without GPUs.
     pub(crate) without_gpus: usize,
+    /// Jobs that are graphs of tasks, if any are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) graphs: Option<GraphShare>,
     /// Jobs by tenant.
     pub(crate) tenants: Vec<(Arc<str>, usize)>,
 }
@@ -50,6 +53,21 @@ pub(crate) struct SizeShare {
     pub(crate) gpus: f64,
     /// Jobs.
     pub(crate) jobs: usize,
+}
+
+/// What there is of jobs that are graphs of tasks.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct GraphShare {
+    /// Jobs.
+    pub(crate) jobs: usize,
+    /// Tasks of one job: the fewest, the mean and the most.
+    pub(crate) tasks: (usize, f64, usize),
+    /// Edges of one job: the same.
+    pub(crate) edges: (usize, f64, usize),
+    /// Jobs with several replicas.
+    pub(crate) with_replicas: usize,
+    /// Jobs with parameter servers.
+    pub(crate) with_servers: usize,
 }
 
 impl Inspection {
@@ -85,6 +103,7 @@ impl Inspection {
                 noted: count(Done::Noted),
             },
             endings: endings(&jobs),
+            graphs: graphs(&jobs),
             without_gpus: sizes.partition_point(|milli| *milli == 0),
             jobs: jobs.len(),
             span_s: arrival(jobs.last()) - arrival(jobs.first()),
@@ -97,6 +116,26 @@ impl Inspection {
             report,
         }
     }
+}
+
+fn graphs(jobs: &[(Arc<Job>, Truth)]) -> Option<GraphShare> {
+    let graphs = jobs.iter().filter_map(|(job, _)| match &job.shape {
+        Parallelism::TaskGraph(graph) => Some(graph),
+        Parallelism::DataParallel(_) => None,
+    });
+    let graphs: Vec<&TaskGraph> = graphs.collect();
+    let span = |of: fn(&TaskGraph) -> usize| {
+        let counts = || graphs.iter().map(|graph| of(graph));
+        let mean = counts().sum::<usize>() as f64 / graphs.len() as f64;
+        Some((counts().min()?, mean, counts().max()?))
+    };
+    Some(GraphShare {
+        jobs: graphs.len(),
+        tasks: span(|graph| graph.tasks().len())?,
+        edges: span(|graph| graph.edges().len())?,
+        with_replicas: graphs.iter().filter(|graph| graph.replicas().len() > 1).count(),
+        with_servers: graphs.iter().filter(|graph| graph.tasks().iter().any(|t| t.replica.is_none())).count(),
+    })
 }
 
 fn endings(jobs: &[(Arc<Job>, Truth)]) -> Vec<(truth::Ending, usize)> {

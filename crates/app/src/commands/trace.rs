@@ -13,6 +13,7 @@ use trainyard_sim::trace::{Declaring, Options, Unwritten, write_csv};
 use trainyard_sim::workload::Workload;
 
 use super::inspection::Inspection;
+use super::partition::{self, PartitionArguments};
 use super::{Ending, Output, in_form, print, say};
 use crate::config::{PIPE, PresetChoice, TraceArguments, seed};
 use crate::failure::Failure;
@@ -25,6 +26,8 @@ pub(super) enum TraceCommand {
     Generate(GenerateArguments),
     /// Read a trace in any known format, write it in the native one, and tell what was done to its rows.
     Import(ImportArguments),
+    /// Cut a model that is described by its layers into parts, and make a job of tasks of it.
+    Partition(Box<PartitionArguments>),
     /// Tell what a trace holds, and what was left out, repaired and assumed.
     Inspect(InspectArguments),
 }
@@ -85,6 +88,7 @@ pub(super) struct InspectArguments {
 pub(super) fn perform(command: &TraceCommand, output: Output) -> Result<Ending, Failure> {
     match command {
         TraceCommand::Generate(given) => make(given, output),
+        TraceCommand::Partition(given) => partition::perform(given, output),
         TraceCommand::Import(given) => import(given, output),
         TraceCommand::Inspect(given) => inspect(given, output),
     }
@@ -116,7 +120,7 @@ fn make(given: &GenerateArguments, output: Output) -> Result<Ending, Failure> {
 }
 
 /// Writes a workload in the native format.
-fn write(workload: &Workload, out: &Path) -> Result<(), Failure> {
+pub(super) fn write(workload: &Workload, out: &Path) -> Result<(), Failure> {
     if out == Path::new(PIPE) {
         let mut stdout = std::io::stdout().lock();
         tell_unwritten(write_csv(workload, BufWriter::new(&mut stdout))?);

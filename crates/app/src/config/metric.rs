@@ -23,6 +23,8 @@ pub(crate) enum Unit {
     Ratio,
     /// A number of things.
     Count,
+    /// Bytes, shown as GB (1e9 bytes).
+    Bytes,
 }
 
 /// Which way is better.
@@ -84,10 +86,16 @@ impl PartialEq for Metric {
 }
 
 use Better::{Less, More, Neither};
-use Unit::{Count, GpuSeconds, Part, Ratio, Seconds};
+use Unit::{Bytes, Count, GpuSeconds, Part, Ratio, Seconds};
 
 /// All numbers of a summary, in the order of their keys.
-pub(crate) const METRICS: [Metric; 28] = [
+pub(crate) const METRICS: [Metric; 34] = [
+    Metric::new("accuracy_ratio", &["accuracies"], "accuracy reached", Part, More, |s| {
+        s.objectives?.accuracy_ratio
+    }),
+    Metric::new("avg_accuracy", &["mean_accuracy", "accuracy"], "mean accuracy", Part, More, |s| {
+        s.objectives?.avg_accuracy
+    }),
     Metric::new("avg_ftf", &["mean_ftf", "ftf", "fairness"], "fairness", Ratio, Less, |s| s.avg_ftf),
     Metric::new(
         "avg_jct_completed_s",
@@ -110,6 +118,7 @@ pub(crate) const METRICS: [Metric; 28] = [
     }),
     Metric::new("censored", &["unfinished"], "not ended", Count, Less, |s| Some(s.censored as f64)),
     Metric::new("completed", &[], "completed", Count, More, |s| Some(s.completed as f64)),
+    Metric::new("deadline_ratio", &["deadlines"], "in time", Part, More, |s| s.objectives?.deadline_ratio),
     Metric::new("decide_us_p50", &[], "decision us p50", Ratio, Less, |s| s.decide_us_p50).measured(),
     Metric::new("decide_us_p99", &[], "decision us p99", Ratio, Less, |s| s.decide_us_p99).measured(),
     Metric::new("decisions", &[], "decisions", Count, Neither, |s| Some(s.decisions as f64)),
@@ -125,11 +134,18 @@ pub(crate) const METRICS: [Metric; 28] = [
     Metric::new("killed", &[], "killed", Count, Neither, |s| Some(s.killed as f64)),
     Metric::new("makespan_s", &["makespan"], "makespan", Seconds, Less, |s| Some(s.makespan_s)),
     Metric::new("migrations", &[], "migrations", Count, Less, |s| Some(s.migrations as f64)),
+    Metric::new("overloads", &[], "overloads", Count, Less, |s| Some(s.objectives?.overloads as f64)),
     Metric::new("p50_jct_s", &["p50_jct", "median_jct"], "JCT p50", Seconds, Less, |s| s.p50_jct_s),
     Metric::new("p90_jct_s", &["p90_jct"], "JCT p90", Seconds, Less, |s| s.p90_jct_s),
     Metric::new("p95_wait_s", &["p95_wait"], "wait p95", Seconds, Less, |s| s.p95_wait_s),
     Metric::new("p99_jct_s", &["p99_jct"], "JCT p99", Seconds, Less, |s| s.p99_jct_s),
     Metric::new("preemptions", &["preempted"], "preempted", Count, Less, |s| Some(s.preemptions as f64)),
+    Metric::new("traffic_bytes", &["traffic"], "traffic GB", Bytes, Less, |s| {
+        Some(s.objectives?.traffic_bytes)
+    }),
+    Metric::new("urgent_deadline_ratio", &["urgent_deadlines"], "urgent in time", Part, More, |s| {
+        s.objectives?.urgent_deadline_ratio
+    }),
     Metric::new("wall_s", &[], "wall s", Ratio, Less, |s| s.wall_s).measured(),
 ];
 
@@ -236,6 +252,7 @@ impl Requirement {
         let bound = match self.metric.unit {
             Unit::Seconds => span_word(trainyard_sched::model::Span::from_secs_f64(self.bound)),
             Unit::GpuSeconds => (self.bound / 3600.0).to_string(),
+            Unit::Bytes => (self.bound / 1e9).to_string(),
             Unit::Part | Unit::Ratio | Unit::Count => self.bound.to_string(),
         };
         format!("{} {} {bound}", self.metric.title, self.sign())
@@ -261,7 +278,10 @@ mod tests {
         let is_number = |value: &serde_json::Value| value.is_number() || value.is_null();
         let numbers = keys.iter().filter(|(key, value)| is_number(value) && *key != "quality");
         let of_quality = ["avg_loss", "avg_to_90_s", "avg_to_95_s", "avg_to_99_s"];
-        let mut numbers: Vec<&str> = numbers.map(|(key, _)| key.as_str()).chain(of_quality).collect();
+        let of_objectives = serde_json::json!(trainyard_sched::metrics::ObjectivesSummary::default());
+        let serde_json::Value::Object(of_objectives) = of_objectives else { panic!() };
+        let all = numbers.map(|(key, _)| key.as_str()).chain(of_quality);
+        let mut numbers: Vec<&str> = all.chain(of_objectives.keys().map(String::as_str)).collect();
         numbers.sort_unstable();
         let known: Vec<&str> = METRICS.iter().map(|metric| metric.key).collect();
         assert_eq!(numbers, known);
@@ -270,6 +290,10 @@ mod tests {
             if of_quality.contains(&metric.key) {
                 let quality = serde_json::json!({"jobs": 1, metric.key: i + 7});
                 changed.insert("quality".to_owned(), quality);
+            } else if of_objectives.contains_key(metric.key) {
+                let mut objectives = of_objectives.clone();
+                objectives.insert(metric.key.to_owned(), (i + 7).into());
+                changed.insert("objectives".to_owned(), objectives.into());
             } else {
                 changed.insert(metric.key.to_owned(), (i + 7).into());
             }
@@ -316,6 +340,8 @@ mod tests {
             ("gpu_seconds_lost>=1800", "lost GPU h >= 0.5"),
             ("impossible<=0", "impossible <= 0"),
             ("gpu_use>80%", "GPU use > 0.8"),
+            ("traffic<=5e9", "traffic GB <= 5"),
+            ("deadlines>=75%", "in time >= 0.75"),
         ] {
             assert_eq!(given.parse::<Requirement>().unwrap().titled(), told);
         }

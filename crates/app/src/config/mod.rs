@@ -3,6 +3,7 @@
 mod inputs;
 mod machines;
 mod metric;
+mod model_file;
 mod policy;
 mod preset;
 mod run_file;
@@ -16,6 +17,7 @@ mod words;
 pub(crate) use inputs::{InputArguments, Inputs, Variation};
 pub(crate) use machines::{Addition, MachineChange, NodeKind, Removal};
 pub(crate) use metric::{Better, METRICS, Metric, Requirement, Unit};
+pub(crate) use model_file::{Model, ModelError, ModelSettings};
 pub(crate) use policy::{PolicyChoice, deciding, parse_policies, parse_policy};
 pub(crate) use preset::PresetChoice;
 pub(crate) use run_file::{Ended, PROGRAM, RunFile};

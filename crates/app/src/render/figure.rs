@@ -9,6 +9,7 @@ pub(crate) fn number(unit: Unit, value: f64) -> String {
     match unit {
         Unit::Seconds => duration(value),
         Unit::GpuSeconds => hours(value / 3600.0),
+        Unit::Bytes => hours(value / 1e9),
         Unit::Part => format!("{:.1} %", value * 100.0),
         Unit::Ratio => format!("{value:.2}"),
         Unit::Count if value.fract() == 0.0 => count(value as u64),
@@ -32,7 +33,7 @@ pub(crate) fn difference(unit: Unit, value: f64) -> String {
     }
 }
 
-/// Hours, in as many digits as say something.
+/// Hours, or GB, in as many digits as say something.
 pub(crate) fn hours(value: f64) -> String {
     if value.abs() < 100.0 { format!("{value:.1}") } else { count(value.round() as u64) }
 }

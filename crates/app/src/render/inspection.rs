@@ -47,6 +47,19 @@ pub(crate) fn inspection_text(seen: &Inspection) -> String {
             let _ = writeln!(text, "    {example}");
         }
     }
+    if let Some(graphs) = &seen.graphs {
+        let span =
+            |(least, mean, most): (usize, f64, usize)| format!("{least} to {most}, {mean:.1} on average");
+        let _ = writeln!(
+            text,
+            "{} jobs are graphs of tasks: tasks {}; edges {}; {} have several replicas, {} parameter servers",
+            count(graphs.jobs as u64),
+            span(graphs.tasks),
+            span(graphs.edges),
+            count(graphs.with_replicas as u64),
+            count(graphs.with_servers as u64)
+        );
+    }
     let part = |jobs: usize| format!("{:.1}", jobs as f64 * 100.0 / seen.jobs.max(1) as f64);
     let jobs_columns = |first| [(first, Align::Right), ("jobs", Align::Right), ("%", Align::Right)];
     let sizes =

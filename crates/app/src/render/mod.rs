@@ -7,6 +7,7 @@ mod demo;
 mod fidelity;
 mod figure;
 mod inspection;
+mod partition;
 mod report;
 mod reproduction;
 mod sentence;
@@ -28,6 +29,7 @@ pub(crate) use fidelity::{
     Compared, FidelityAnswer, Figures, LeftOut, OtherPolicy, Rests, fidelity_page, fidelity_text,
 };
 pub(crate) use inspection::inspection_text;
+pub(crate) use partition::partition_text;
 pub(crate) use report::report_page;
 pub(crate) use reproduction::{reproduction_page, reproduction_text};
 pub(crate) use sentence::in_short;

@@ -110,9 +110,10 @@ fn differences(compared: &Compared) -> Markup {
 
 fn chart(compared: &Compared, key: &'static str) -> Markup {
     let metric = metric(key);
-    // An axis counts GPU-hours, not GPU-seconds.
+    // An axis counts GPU-hours and GB, not GPU-seconds and bytes.
     let (unit, scale) = match metric.unit {
         Unit::GpuSeconds => (Unit::Count, 1.0 / 3600.0),
+        Unit::Bytes => (Unit::Count, 1e-9),
         unit => (unit, 1.0),
     };
     let rows = compared.rows.iter().filter(|row| row.metric == key);

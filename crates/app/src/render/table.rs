@@ -1,7 +1,7 @@
 //! Tables for the terminal. They need no colour: the best value of a column has a star.
 
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
-use trainyard_sched::metrics::Summary;
+use trainyard_sched::metrics::{ObjectivesSummary, Summary};
 
 use super::words::{count, duration, duration_or_dash};
 
@@ -116,10 +116,66 @@ const QUALITY_COLUMNS: [Column; 2] = [
     },
 ];
 
+/// What is shown beside them where jobs have such aims, or are graphs of tasks.
+const OBJECTIVE_COLUMNS: [Column; 6] = [
+    Column {
+        title: "in time %",
+        meaning: "jobs that ended by their deadline, of those that have one",
+        order: |s| Some(-s.objectives?.deadline_ratio?),
+        show: |s| percent_or_dash(s, |o| o.deadline_ratio),
+    },
+    Column {
+        title: "urgent in time %",
+        meaning: "the same of jobs whose urgency is above 8",
+        order: |s| Some(-s.objectives?.urgent_deadline_ratio?),
+        show: |s| percent_or_dash(s, |o| o.urgent_deadline_ratio),
+    },
+    Column {
+        title: "accuracy",
+        meaning: "mean of the best accuracy that jobs reported by their deadline",
+        order: |s| Some(-s.objectives?.avg_accuracy?),
+        show: |s| {
+            let accuracy = s.objectives.and_then(|objectives| objectives.avg_accuracy);
+            accuracy.map_or_else(|| "-".to_owned(), |accuracy| format!("{accuracy:.3}"))
+        },
+    },
+    Column {
+        title: "accurate %",
+        meaning: "jobs that reached the accuracy they need by their deadline, of those that need one",
+        order: |s| Some(-s.objectives?.accuracy_ratio?),
+        show: |s| percent_or_dash(s, |o| o.accuracy_ratio),
+    },
+    Column {
+        title: "traffic GB",
+        meaning: "what tasks of one job sent from node to node, and what was carried when they moved",
+        order: |s| Some(s.objectives?.traffic_bytes),
+        show: |s| s.objectives.map_or_else(|| "-".to_owned(), |o| format!("{:.1}", o.traffic_bytes / 1e9)),
+    },
+    Column {
+        title: "overloads",
+        meaning: "how often more than 90 % of a node or device came to be used",
+        order: |s| Some(s.objectives?.overloads as f64),
+        show: |s| s.objectives.map_or_else(|| "-".to_owned(), |o| count(o.overloads)),
+    },
+];
+/// The last of these say something only where they are not nothing everywhere: jobs with a deadline need not have tasks.
+const COUNTED_OBJECTIVES: usize = 4;
+
+fn percent_or_dash(summary: &Summary, of: fn(&ObjectivesSummary) -> Option<f64>) -> String {
+    let part = summary.objectives.as_ref().and_then(of);
+    part.map_or_else(|| "-".to_owned(), |part| format!("{:.1}", part * 100.0))
+}
+
 /// The columns that have something to say of these runs.
 pub(crate) fn columns(all: &[Summary]) -> impl Iterator<Item = &'static Column> + Clone {
     let learnt = if all.iter().any(|s| s.quality.is_some()) { &QUALITY_COLUMNS[..] } else { &[] };
-    COLUMNS.iter().chain(learnt)
+    let says = |(i, column): (usize, &'static Column)| {
+        let mut values = all.iter().filter_map(column.order);
+        let says = if i < COUNTED_OBJECTIVES { values.next().is_some() } else { values.any(|x| x > 0.0) };
+        says.then_some(column)
+    };
+    let aims: Vec<&'static Column> = OBJECTIVE_COLUMNS.iter().enumerate().filter_map(says).collect();
+    COLUMNS.iter().chain(learnt).chain(aims)
 }
 
 /// The rows with the best value of a column, unless all are equal to what is shown.

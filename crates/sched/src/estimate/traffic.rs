@@ -46,10 +46,10 @@ pub fn traffic_bytes(shape: &Parallelism, held: &Allocation) -> f64 {
 
 /// The replicas of which every task is somewhere, ascending.
 fn whole_replicas(graph: &TaskGraph, nodes: &[Option<NodeId>]) -> Vec<u32> {
-    let missing = |replica: u32| {
-        graph.tasks().iter().zip(nodes).any(|(task, node)| task.replica == Some(replica) && node.is_none())
-    };
-    graph.replicas().iter().copied().filter(|replica| !missing(*replica)).collect()
+    let missing = graph.tasks().iter().zip(nodes).filter(|(_, node)| node.is_none());
+    let mut missing: Vec<u32> = missing.filter_map(|(task, _)| task.replica).collect();
+    missing.sort_unstable();
+    graph.replicas().iter().copied().filter(|replica| missing.binary_search(replica).is_err()).collect()
 }
 
 #[cfg(test)]

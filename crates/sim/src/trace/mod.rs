@@ -41,6 +41,7 @@ use std::path::Path;
 use trainyard_sched::model::PriorityClass;
 
 pub use error::{TraceError, nearest};
+pub use native::graph_text;
 pub use options::{Declaring, OnDuplicate, Options, Preset, Repairs};
 pub use write::{Unwritten, WriteError, write_csv};
 

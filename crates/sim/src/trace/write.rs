@@ -3,10 +3,13 @@
 use std::io::Write;
 
 use trainyard_sched::model::{
-    DataParallel, GPU, Goals, GpuTypeSet, Job, MoveCost, Parallelism, Span, SpeedFunction, Topology, Wanted,
+    DataParallel, GPU, Goals, GpuTypeSet, Job, MoveCost, Parallelism, Span, SpeedFunction, TaskGraph,
+    Topology, Wanted,
 };
 
-use super::native::{COLUMNS, ENDINGS, rates_text, training_texts};
+use super::native::{
+    COLUMNS, ENDINGS, Key, graph_texts, rates_text, relaxing_text, stop_text, training_texts,
+};
 use crate::physics::Locality;
 use crate::truth::{Speed, Truth};
 use crate::workload::Workload;
@@ -66,66 +69,135 @@ pub fn write_csv(workload: &Workload, output: impl Write) -> Result<Unwritten, W
     Ok(unwritten)
 }
 
+/// The fields of one row.
+struct Row([String; COLUMNS.len()]);
+
+impl Row {
+    fn put(&mut self, key: Key, text: impl Into<String>) {
+        self.0[key as usize] = text.into();
+    }
+
+    /// Puts what is not as usual.
+    fn unless(&mut self, usual: bool, key: Key, text: impl ToString) {
+        if !usual {
+            self.put(key, text.to_string());
+        }
+    }
+
+    fn put_all<const N: usize>(&mut self, fields: [(Key, String); N]) {
+        for (key, text) in fields {
+            self.put(key, text);
+        }
+    }
+}
+
+fn seconds(span: Span) -> String {
+    span.as_secs_f64().to_string()
+}
+
 /// The fields in the order of the columns.
 fn fields(workload: &Workload, job: &Job, truth: &Truth) -> Result<[String; COLUMNS.len()], &'static str> {
-    let Parallelism::DataParallel(shape) = &job.shape else { return Err("it is a graph of tasks") };
-    let [iterations, work, fixed, loss, noise, better, convergence, target] =
+    let mut row = Row(std::array::from_fn(|_| String::new()));
+    check(job, truth)?;
+    let [iterations, work, fixed, loss, noise, better, convergence, target, accuracy] =
         training_texts(truth, &job.declared.loss)?;
+    row.put_all([
+        (Key::Iterations, iterations),
+        (Key::Work, work),
+        (Key::Fixed, fixed),
+        (Key::Loss, loss),
+        (Key::LossNoise, noise),
+        (Key::Better, better),
+        (Key::Convergence, convergence),
+        (Key::TargetLoss, target),
+        (Key::Accuracy, accuracy),
+    ]);
+    match &job.shape {
+        Parallelism::DataParallel(shape) => workers(&mut row, workload, job, shape, truth)?,
+        Parallelism::TaskGraph(graph) => tasks(&mut row, job, graph, truth)?,
+    }
+    let tenant = workload.tenants.get(job.tenant).map_or("", |tenant| &tenant.name);
+    let model = job.model.and_then(|model| workload.models.get(model.index()));
+    let status = ENDINGS.iter().find(|(_, ending)| *ending == truth.ending).map_or("", |(word, _)| word);
+    row.put(Key::JobId, &*job.name);
+    row.put(Key::Submit, job.submitted.as_secs_f64().to_string());
+    row.put(Key::Tenant, tenant);
+    row.put(Key::GpuTypes, gpu_types(workload, job.wanted)?);
+    row.unless(job.wanted.topology == Topology::Anywhere, Key::SameNode, true);
+    row.put(Key::Model, model.cloned().unwrap_or_default());
+    row.put(Key::Status, status);
+    // Nobody said that moving costs nothing; left empty, the run that reads the trace may say what it costs.
+    let free_to_move = truth.move_cost == MoveCost::default();
+    row.unless(free_to_move, Key::Save, seconds(truth.move_cost.save));
+    row.unless(free_to_move, Key::Load, seconds(truth.move_cost.load));
+    row.put(Key::Checkpoint, truth.move_cost.checkpoint_every.map_or_else(String::new, seconds));
+    row.put(Key::Limit, job.declared.limit.map_or_else(String::new, seconds));
+    goals(&mut row, &job.goals);
+    Ok(row.0)
+}
+
+/// What the job is for.
+fn goals(row: &mut Row, goals: &Goals) {
+    row.unless(goals.class.0 == 0, Key::Class, goals.class.0);
+    row.unless(goals.weight == 1.0, Key::Weight, goals.weight);
+    row.unless(goals.urgency.0 == 0, Key::Urgency, goals.urgency.0);
+    let deadline = goals.deadline.map(|deadline| deadline.as_secs_f64().to_string());
+    row.put(Key::Deadline, deadline.unwrap_or_default());
+    row.put(Key::RequiredAccuracy, goals.accuracy.map(|needed| needed.0.to_string()).unwrap_or_default());
+    row.put(Key::Stop, stop_text(goals.stop));
+    row.put(Key::MayRelax, relaxing_text(goals.may_relax));
+}
+
+/// What there is to say of equal workers.
+fn workers(
+    row: &mut Row,
+    workload: &Workload,
+    job: &Job,
+    shape: &DataParallel,
+    truth: &Truth,
+) -> Result<(), &'static str> {
     let (workers, honest) = workers_and_length(job, shape, truth)?;
-    let rates = rates(workload, job, truth)?;
-    check(job, shape, truth)?;
+    check_workers(shape)?;
+    row.put(Key::Rates, rates(workload, job, truth)?);
     let each = shape.worker.gpu_milli;
     // GPUs in the columns are those of all workers; a job without GPUs counts its workers.
     let per_worker = each.div_ceil(GPU).max(1);
     let gpus = if each == 0 { 0 } else { u64::from(workers) * per_worker };
-    let usual_workers = gpus.max(1);
     let share = if each == 0 || each >= GPU { 1.0 } else { each as f64 / 1e3 };
-    let unless = |standard: bool, text: String| if standard { String::new() } else { text };
-    let seconds = |span: Span| span.as_secs_f64().to_string();
-    // Nobody said that moving costs nothing; left empty, the run that reads the trace may say what it costs.
-    let free_to_move = truth.move_cost == MoveCost::default();
-    let tenant = workload.tenants.get(job.tenant).map_or("", |tenant| &tenant.name);
-    let model = job.model.and_then(|model| workload.models.get(model.index()));
     let limit = job.declared.limit;
     let claimed = job.declared.iterations.map(|count| honest.scaled(count / truth.iterations));
     // With a limit, an empty field means that nothing else is declared.
     let claimed = claimed.filter(|span| *span != honest || limit.is_some());
-    let status = ENDINGS.iter().find(|(_, ending)| *ending == truth.ending).map_or("", |(word, _)| word);
-    let range = |count: u32| (u64::from(count) * per_worker).to_string();
-    Ok([
-        job.name.to_string(),
-        job.submitted.as_secs_f64().to_string(),
-        seconds(honest),
-        gpus.to_string(),
-        tenant.to_owned(),
-        gpu_types(workload, job.wanted)?,
-        unless(u64::from(workers) == usual_workers, workers.to_string()),
-        unless(shape.worker.cpu_milli == 0, (shape.worker.cpu_milli as f64 / 1e3).to_string()),
-        unless(shape.worker.memory_bytes == 0, (shape.worker.memory_bytes as f64 / BYTES_PER_GB).to_string()),
-        unless(share == 1.0, share.to_string()),
-        unless(shape.workers.min == workers, range(shape.workers.min)),
-        unless(shape.workers.max == workers, range(shape.workers.max)),
-        unless(job.wanted.topology == Topology::Anywhere, "true".to_owned()),
-        unless(job.goals.class.0 == 0, job.goals.class.0.to_string()),
-        unless(job.goals.weight == 1.0, job.goals.weight.to_string()),
-        job.goals.deadline.map_or_else(String::new, |deadline| deadline.as_secs_f64().to_string()),
-        model.cloned().unwrap_or_default(),
-        status.to_owned(),
-        unless(free_to_move, seconds(truth.move_cost.save)),
-        unless(free_to_move, seconds(truth.move_cost.load)),
-        truth.move_cost.checkpoint_every.map_or_else(String::new, seconds),
-        claimed.map_or_else(String::new, seconds),
-        limit.map_or_else(String::new, seconds),
-        iterations,
-        work,
-        fixed,
-        loss,
-        noise,
-        better,
-        convergence,
-        target,
-        rates,
-    ])
+    let range = |count: u32| u64::from(count) * per_worker;
+    let (cpu_milli, memory_bytes) = (shape.worker.cpu_milli, shape.worker.memory_bytes);
+    row.put(Key::Duration, seconds(honest));
+    row.put(Key::Gpus, gpus.to_string());
+    row.unless(u64::from(workers) == gpus.max(1), Key::Workers, workers);
+    row.unless(cpu_milli == 0, Key::Cpus, cpu_milli as f64 / 1e3);
+    row.unless(memory_bytes == 0, Key::Memory, memory_bytes as f64 / BYTES_PER_GB);
+    row.unless(share == 1.0, Key::Share, share);
+    row.unless(shape.workers.min == workers, Key::MinGpus, range(shape.workers.min));
+    row.unless(shape.workers.max == workers, Key::MaxGpus, range(shape.workers.max));
+    row.put(Key::Declared, claimed.map_or_else(String::new, seconds));
+    Ok(())
+}
+
+/// What there is to say of tasks.
+fn tasks(row: &mut Row, job: &Job, graph: &TaskGraph, truth: &Truth) -> Result<(), &'static str> {
+    if job.declared.rates.is_some() {
+        return Err("it is a graph of tasks and declares speeds by GPU type");
+    }
+    let texts = graph_texts(graph, truth, &job.declared)?;
+    row.put_all([
+        (Key::Graph, texts.graph),
+        (Key::Duration, texts.duration),
+        (Key::Gpus, texts.gpus),
+        (Key::Pace, texts.pace),
+        (Key::Wander, texts.wander),
+        (Key::Declared, texts.declared_s),
+        (Key::DeclaredIterations, texts.declared_iterations),
+    ]);
+    Ok(())
 }
 
 /// How many workers the run time in the columns belongs to, and that run time.
@@ -172,8 +244,25 @@ fn rates(workload: &Workload, job: &Job, truth: &Truth) -> Result<String, &'stat
     Ok(rates_text(table, *row))
 }
 
-/// Refuses what no column is for.
-fn check(job: &Job, shape: &DataParallel, truth: &Truth) -> Result<(), &'static str> {
+/// Refuses what no column is for, whatever the shape.
+fn check(job: &Job, truth: &Truth) -> Result<(), &'static str> {
+    if job.declared.speed.is_some() {
+        return Err("it declares its speed by size");
+    }
+    if job.goals.copies > 1 || !job.goals.movable {
+        return Err("it may be forked into copies, or must not be moved");
+    }
+    if truth.move_cost.loses_when_stopped {
+        return Err("it loses work when stopped");
+    }
+    if job.wanted.topology == Topology::SameRack || job.wanted.mixed_gpu_types {
+        return Err("it wants one rack, or mixed GPU types");
+    }
+    Ok(())
+}
+
+/// Refuses what no column is for of equal workers.
+fn check_workers(shape: &DataParallel) -> Result<(), &'static str> {
     if shape.server.is_some() {
         return Err("it has parameter servers");
     }
@@ -182,20 +271,6 @@ fn check(job: &Job, shape: &DataParallel, truth: &Truth) -> Result<(), &'static 
     }
     if shape.worker.gpu_milli > GPU && !shape.worker.gpu_milli.is_multiple_of(GPU) {
         return Err("a worker needs a part of a GPU besides whole ones");
-    }
-    if job.declared.speed.is_some() {
-        return Err("it declares its speed by size");
-    }
-    let Goals { deadline, weight, class, .. } = job.goals;
-    let plain = Goals { deadline, weight, class, ..Goals::default() };
-    if job.goals != plain {
-        return Err("it has goals beyond deadline, weight and class");
-    }
-    if truth.move_cost.loses_when_stopped {
-        return Err("it loses work when stopped");
-    }
-    if job.wanted.topology == Topology::SameRack || job.wanted.mixed_gpu_types {
-        return Err("it wants one rack, or mixed GPU types");
     }
     Ok(())
 }
@@ -326,6 +401,56 @@ mod tests {
                 assert_eq!(figures(table, *row), figures(theirs, *other));
             }
         }
+    }
+
+    /// Names of models are numbered as they come, and so are tenants; all else is the same.
+    fn assert_same_graphs(back: &Workload, workload: &Workload) {
+        assert_eq!(back.jobs.len(), workload.jobs.len());
+        for ((job, truth), (own, own_truth)) in back.jobs.iter().zip(&workload.jobs) {
+            let model = |of: &Workload, job: &Job| of.models[job.model.unwrap().index()].clone();
+            assert_eq!(model(back, job), model(workload, own));
+            let tenant = |of: &Workload, job: &Job| of.tenants.get(job.tenant).unwrap().name.clone();
+            assert_eq!(tenant(back, job), tenant(workload, own));
+            let renamed = Job { model: own.model, tenant: own.tenant, ..Job::clone(job) };
+            assert_eq!((&renamed, truth), (&**own, own_truth));
+        }
+    }
+
+    #[test]
+    fn jobs_of_tasks_survive_the_round_trip_job_by_job() {
+        let made = |preset: &str, jobs, options: &str, declared| {
+            let options = options.parse().unwrap();
+            let (preset, jobs) = (preset.to_owned(), Some(jobs));
+            generate(&Parameters { preset, options, jobs, declared, seed: Seed(5), ..Parameters::default() })
+                .unwrap()
+        };
+        for (preset, jobs, options) in [
+            ("mlfs", 150, ""),
+            ("mlfs-small", 60, "replicas = true\nown_iterations = 0.5"),
+            ("mlfs-large", 150, "deadlines = \"literal\"\nwander = 0.0"),
+            ("mlfs", 60, "prediction_error = 0.0"),
+        ] {
+            let workload = made(preset, jobs, options, Declaring::Exact);
+            let back = round_trip(&workload);
+            assert_same_graphs(&back, &workload);
+            assert_same_graphs(&round_trip(&back), &workload);
+        }
+        for declared in [Declaring::Noisy { spread: 1.0 }, Declaring::Absent] {
+            let workload = made("mlfs-small", 60, "", declared);
+            assert_same_graphs(&round_trip(&workload), &workload);
+        }
+    }
+
+    #[test]
+    fn goals_and_accuracies_survive_the_round_trip() {
+        let text = "job_id,submit_s,duration_s,gpus,loss,urgency,required_accuracy,stop,may_relax,accuracy,graph,iterations,pace,wander,limit_s,declared_s,declared_iterations\n\
+            a,0,60,1,geometric 1 0.5 0,3,0.1,iterations 7,own_to_peak|own_to_accuracy,weibull 0.1 0.30000000000000004 5 1 9 0.001,,,,,,,\n\
+            b,0,,,,0,,at_accuracy 0.75,,,gpu_milli=250 7 0.1|replica=1 7 0.1|torus 9|partial,3.5,1.25,0.9 0.1,100,7,\n\
+            c,0,7,1,,255,1,own_iterations,,,gpu_milli=1000 0 3.5,,,0 0 18446744073709551615,,,5\n\
+            d,1,,,,,,,,,cpu_milli=1 0 1e-3|0 0|0 0.5|1>2 1000000000000000000,2,,,60,,\n";
+        let workload = read_from("own.csv", text.as_bytes(), &Options::default()).unwrap();
+        assert_eq!(workload.report.kept, 4, "{:?}", workload.report);
+        assert_eq!(round_trip(&workload).jobs, workload.jobs);
     }
 
     #[test]

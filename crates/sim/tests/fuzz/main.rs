@@ -9,6 +9,7 @@
 //! default as many inputs are tried as take about a minute; `TRAINYARD_FUZZ_SECONDS` and `TRAINYARD_FUZZ_SEED` ask
 //! for more. Inputs that once failed are in `kept` and are tried each time.
 
+mod graphs;
 mod judge;
 mod mutate;
 mod pack;
@@ -29,6 +30,8 @@ static MEMORY: PeakAlloc = PeakAlloc;
 
 /// Inputs that are tried when nobody asks for more; about a minute on one core in the development profile.
 const INPUTS: u64 = 80_000;
+/// Traces with graphs of tasks that are tried beside them; each is simulated twice.
+const GRAPHS: u64 = 3_000;
 /// An input that takes longer is taken to hang; the slowest of them take less than a tenth of it.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Bytes that a reader may hold for each byte of text it is given: rows become jobs.
@@ -183,6 +186,21 @@ fn no_reader_breaks_its_promises() {
         Ok(tried) => println!("{tried} inputs, in {:.1} s", begin.elapsed().as_secs_f64()),
         Err(told) => panic!("{told}"),
     }
+}
+
+#[test]
+fn jobs_of_tasks_are_refused_with_a_reason_or_run() {
+    let seed = asked("TRAINYARD_FUZZ_SEED").unwrap_or(1);
+    let first = asked("TRAINYARD_FUZZ_FIRST").unwrap_or(0);
+    let inputs = asked("TRAINYARD_FUZZ_INPUTS").unwrap_or(GRAPHS);
+    let all = (first..first + inputs).map(move |number| {
+        let name = format!(
+            "TRAINYARD_FUZZ_SEED={seed} TRAINYARD_FUZZ_FIRST={number} TRAINYARD_FUZZ_INPUTS=1 \
+             cargo test -p trainyard-sim --test fuzz jobs_of_tasks"
+        );
+        (name, graphs::input(Dice::new(Seed(seed).branch("graphs").numbered(number))))
+    });
+    assert_eq!(hunt(all, PATIENCE, judge), Ok(inputs));
 }
 
 #[test]

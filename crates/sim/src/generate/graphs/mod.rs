@@ -144,6 +144,7 @@ impl Draws {
         let shape = self.shape(algorithm, options, run_s / iterations);
         let graph = shape.draw(&mut self.shapes);
         let seed = parameters.seed.branch("job").numbered(u64::from(number));
+        let name = format!("{}-{}", algorithm.name, number + 1);
         let accuracy = self.accuracy(algorithm, iterations);
         let wander = (options.wander > 0.0).then(|| Wander {
             rho: RHO,
@@ -163,7 +164,7 @@ impl Draws {
             loss: Some(TrueLoss {
                 course: Course::Formula(self.loss(algorithm)),
                 noise: 0.0,
-                seed: seed.branch("noise"),
+                seed: TrueLoss::seed_of(&name),
                 accuracy: Some(accuracy),
             }),
             ending: Ending::Completed,
@@ -172,7 +173,7 @@ impl Draws {
         let goals = self.goals(options, submitted, run_s, accuracy.top);
         let job = Job {
             id: JobId(number),
-            name: format!("{}-{}", algorithm.name, number + 1).into(),
+            name: name.into(),
             tenant,
             model: Some(ModelId(kind as u32)),
             submitted,

@@ -5,7 +5,7 @@ use super::super::fields::{Header, Splitter};
 use super::super::import::Import;
 use super::super::lines::Lines;
 use super::super::{Format, header_has};
-use super::{COLUMNS, REQUIRED, Texts, take};
+use super::{ALWAYS_REQUIRED, COLUMNS, Key, REQUIRED, Texts, take};
 
 /// The entry of the table of formats.
 pub(crate) const FORMAT: Format = Format {
@@ -27,7 +27,8 @@ fn read(lines: &mut Lines<'_>, import: &mut Import<'_>) -> Result<(), TraceError
             hint: nearest(column, COLUMNS.iter().map(|column| column.name)),
         });
     }
-    for column in &COLUMNS[..REQUIRED] {
+    let has_graphs = header.find(COLUMNS[Key::Graph as usize].name).is_some();
+    for column in &COLUMNS[..if has_graphs { ALWAYS_REQUIRED } else { REQUIRED }] {
         header.need(lines, column.name)?;
     }
     let mut places = [None; COLUMNS.len()];
@@ -51,8 +52,8 @@ mod tests {
     use std::sync::Arc;
 
     use trainyard_sched::model::{
-        GpuTypeId, GpuTypeSet, Job, MoveCost, Parallelism, PriorityClass, Resources, Span, Time, Topology,
-        WorkerRange,
+        Accuracy, GpuTypeId, GpuTypeSet, Job, MoveCost, Parallelism, PriorityClass, Relaxing, Resources,
+        Span, StopRule, Time, Topology, Urgency, WorkerRange,
     };
 
     use super::*;
@@ -80,7 +81,7 @@ mod tests {
     #[test]
     fn every_column_finds_its_place() {
         let header: Vec<&str> = COLUMNS.iter().map(|column| column.name).collect();
-        let row = "j,1,60,4,team,v100|p100|v100,4,2.5,16,1,2,8,true,-3,0.5,100,bert,failed,5,7,600,90,7200,120,,,geometric 2 0.9 1,0.01,lower,linear,1,";
+        let row = "j,1,60,4,team,v100|p100|v100,4,2.5,16,1,2,8,true,-3,0.5,100,bert,failed,5,7,600,90,7200,120,,,geometric 2 0.9 1,0.01,lower,linear,1,,7,0.9,at_peak,peak_to_accuracy,weibull 0.1 0.9 50 1,,,,";
         let (job, truth) = only(&format!("{}\n{row}\n", header.join(",")));
         let memory_bytes = 16_000_000_000;
         let worker = Resources { cpu_milli: 2500, memory_bytes, ..Resources::gpus(1) };
@@ -89,6 +90,9 @@ mod tests {
         assert_eq!(job.wanted.topology, Topology::SameNode);
         assert_eq!((job.goals.class, job.goals.weight), (PriorityClass(-3), 0.5));
         assert_eq!(job.goals.deadline, Some(Time::from_secs(100)));
+        assert_eq!((job.goals.urgency, job.goals.accuracy), (Urgency(7), Some(Accuracy(0.9))));
+        let relaxing = Relaxing { peak_to_accuracy: true, ..Relaxing::NONE };
+        assert_eq!((job.goals.stop, job.goals.may_relax), (StopRule::AtPeak, relaxing));
         let checkpoint_every = Some(Span::from_secs(600));
         let (save, load) = (Span::from_secs(5), Span::from_secs(7));
         let cost = MoveCost { save, load, checkpoint_every, ..MoveCost::default() };
@@ -97,7 +101,9 @@ mod tests {
         // 90 s are claimed on 4 GPUs; the smallest gang of 2 takes twice as long.
         assert_eq!(job.declared.duration(), Some(Span::from_secs(180)));
         assert_eq!(job.declared.limit, Some(Span::from_secs(7200)));
-        assert!(truth.loss.is_some_and(|loss| (loss.course.loss(1.0) - 2.8).abs() < 1e-12));
+        let loss = truth.loss.unwrap();
+        assert!((loss.course.loss(1.0) - 2.8).abs() < 1e-12);
+        assert!(loss.accuracy(0.0).is_some_and(|accuracy| (accuracy - 0.1).abs() < 1e-12));
         assert_eq!(job.declared.loss.target, Some(1.0));
     }
 

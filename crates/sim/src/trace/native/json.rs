@@ -9,7 +9,7 @@ use super::super::error::{TraceError, nearest, shortened};
 use super::super::fields::Problem;
 use super::super::import::Import;
 use super::super::lines::Lines;
-use super::{COLUMNS, Texts, take};
+use super::{COLUMNS, Key, Texts, take};
 
 /// The entry of the table of formats.
 pub(crate) const FORMAT: Format = Format {
@@ -28,7 +28,7 @@ fn read(lines: &mut Lines<'_>, import: &mut Import<'_>) -> Result<(), TraceError
             serde_json::from_str::<BTreeMap<String, Value>>(text)
                 .map_err(|error| Problem::new("the row is no JSON object", "", &error.to_string()))
         });
-        let mut texts: [String; COLUMNS.len()] = Default::default();
+        let mut texts: [String; COLUMNS.len()] = std::array::from_fn(|_| String::new());
         let mut problem = None;
         for (key, value) in object.as_ref().into_iter().flatten() {
             let Some(place) = COLUMNS.iter().position(|column| column.name == key) else {
@@ -39,7 +39,8 @@ fn read(lines: &mut Lines<'_>, import: &mut Import<'_>) -> Result<(), TraceError
                     hint: nearest(key, COLUMNS.iter().map(|column| column.name)),
                 });
             };
-            match text_of(value) {
+            let is_graph = place == Key::Graph as usize && value.is_object();
+            match if is_graph { Some(value.to_string()) } else { text_of(value) } {
                 Some(text) => texts[place] = text,
                 None => {
                     problem = Some(Problem::new(format!("{key} is no single value"), key, &value.to_string()))

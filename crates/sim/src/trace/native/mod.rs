@@ -1,19 +1,26 @@
 //! Trainyard's own trace format, as CSV and as one JSON object a line; described in `docs/trace-format.md`.
 //!
-//! Both forms give the same texts by column, and only this file, `rates` and `training` know what they mean. Task graphs and
-//! parameter servers cannot be written in it.
+//! Both forms give the same texts by column, and only this file, `goals`, `graph`, `rates` and `training` know what they mean.
+//! Parameter servers of equal workers cannot be written in it.
 
 mod csv;
+mod goals;
+mod graph;
+mod graph_words;
 mod json;
 mod rates;
 mod training;
 
+use std::sync::Arc;
+
 use trainyard_sched::model::{
-    Declared, GPU, Goals, GpuTypeSet, MoveCost, Parallelism, PriorityClass, Resources, Topology, Wanted,
-    WorkerRange,
+    Declared, GPU, GpuTypeSet, MoveCost, Parallelism, Rates, Resources, Span, Topology, Wanted, WorkerRange,
 };
 
 pub(crate) use csv::FORMAT as CSV;
+pub(crate) use goals::{relaxing_text, stop_text};
+pub(crate) use graph::texts as graph_texts;
+pub use graph_words::graph_text;
 pub(crate) use json::FORMAT as JSON;
 pub(crate) use rates::text as rates_text;
 pub(crate) use training::texts as training_texts;
@@ -44,8 +51,8 @@ macro_rules! columns {
 columns! {
     JobId "job_id" "the job's id, any text; required";
     Submit "submit_s" "submission in seconds from the start of the trace; required";
-    Duration "duration_s" "run time in seconds on `gpus` GPUs; required";
-    Gpus "gpus" "GPUs of the gang; 0 for a job without GPU, which then needs `cpus`; required";
+    Duration "duration_s" "run time in seconds on `gpus` GPUs; of a job with a `graph` it may be left out, as it follows from that; otherwise required";
+    Gpus "gpus" "GPUs of the gang; 0 for a job without GPU, which then needs `cpus`; of a job with a `graph` it may be left out, as it follows from that; otherwise required";
     Tenant "tenant" "who owns it; default `default`";
     GpuTypes "gpu_types" "acceptable GPU types as `a|b`, a set; default any";
     Workers "workers" "into how many equal workers the gang is cut, each on one node; default one for each GPU, or one without GPU";
@@ -74,6 +81,15 @@ columns! {
     Convergence "convergence" "how its owner says that it converges: `sublinear`, `linear` or `non_convex`; default unknown";
     TargetLoss "target_loss" "the loss that its owner says it will reach; default unknown";
     Rates "rates" "how fast it goes by GPU type, as it was profiled and declares: iterations a second of the whole job as `v100 5.4|k80 0.9`, on `gpus` GPUs of one node, or as `v100 x4 19.5` on others and `v100 x4 apart 17.2` on several nodes; 0 where it does not fit; needs `iterations` and workers with one GPU each, and `duration_s` must agree with one of them; default as fast on every type";
+    Urgency "urgency" "how urgent it is, a whole number from 0 to 255, larger is more urgent; default 0";
+    RequiredAccuracy "required_accuracy" "the validation accuracy that its owner needs, from 0 to 1; default none";
+    Stop "stop" "when it has had enough: `own_iterations`, `iterations N`, `at_peak` of its accuracy, or `at_accuracy A`; default `own_iterations`";
+    MayRelax "may_relax" "by which cheaper rules an overloaded cluster may replace `stop`, as a set: `own_to_peak`, `own_to_accuracy`, `peak_to_accuracy`; default none";
+    Accuracy "accuracy" "the accuracy that it reports beside its loss: `weibull start top scale shape` for top - (top - start) exp(-(k / scale)^shape), and `from each` behind these if it falls by each with every iteration after from; needs `loss`; default none";
+    Graph "graph" "the tasks of a job that is a graph of tasks and no equal workers, as text or as an object, see below; needs `iterations` or `duration_s`; default none";
+    Pace "pace" "true computing times of the tasks of a `graph`, as a multiple of those in it; default 1";
+    Wander "wander" "how what the tasks of a `graph` use wanders around their demand from minute to minute: `rho deviation` or `rho deviation seed` of an autoregressive process; default not at all";
+    DeclaredIterations "declared_iterations" "how many iterations the owner of a job with a `graph` claims; alone it means that no run time is claimed; default `iterations`";
 }
 
 /// The words for endings.
@@ -84,8 +100,10 @@ pub(crate) const ENDINGS: [(&str, Ending); 4] = [
     ("censored", Ending::Censored),
 ];
 
-/// The first columns are required.
+/// The first columns are required; of jobs with a graph only the first two of them.
 pub(crate) const REQUIRED: usize = 4;
+/// Those that are required of every job.
+pub(crate) const ALWAYS_REQUIRED: usize = 2;
 
 /// The texts of one row by column; empty where nothing is said.
 pub(crate) struct Texts<'a>(pub(crate) [&'a str; COLUMNS.len()]);
@@ -137,6 +155,18 @@ fn take(
     Ok(())
 }
 
+/// How a job is cut into pieces, and what follows from that.
+struct Body {
+    shape: Parallelism,
+    truth: Truth,
+    /// The types on which it can run, if fewer than were named.
+    gpu_types: Option<GpuTypeSet>,
+    rates: Option<Arc<Rates>>,
+    /// The time of one iteration on the smallest gang.
+    iteration: Span,
+    declared: Option<Declared>,
+}
+
 fn draft<'a>(
     texts: &Texts<'a>,
     gpu_types: GpuTypeSet,
@@ -149,24 +179,45 @@ fn draft<'a>(
         return Err(Problem::new("job_id is missing", field, "(empty)"));
     }
     let submitted = texts.required(Key::Submit, time_s)?;
-    let (field, text) = texts.get(Key::Duration);
-    let duration = options.repairs.duration_s(field, text, &mut remarks)?;
-    let (workers, range, worker) = demand(texts)?;
+    let body = match graph::read(texts, options, &mut remarks)? {
+        Some(body) => body,
+        None => workers(texts, gpu_types, profile, options, &mut remarks)?,
+    };
     let (field, text) = texts.get(Key::Status);
     let ending = ending(field, text, &mut remarks);
     let same_node = texts.optional(Key::SameNode, truth_value)?.unwrap_or(false);
     let topology = if same_node { Topology::SameNode } else { Topology::Anywhere };
-    let class = texts.optional(Key::Class, |field, text| whole(field, text, -32_768.0, 32_767.0))?;
-    let weight = texts.optional(Key::Weight, |field, text| number_within(field, text, 0.0, 1e9))?;
-    let goals = Goals {
-        class: PriorityClass(class.unwrap_or(0.0) as i16),
-        weight: weight.unwrap_or(1.0),
-        deadline: texts.optional(Key::Deadline, time_s)?,
-        ..Goals::default()
-    };
+    let gpu_types = body.gpu_types.unwrap_or(gpu_types);
+    Ok(Draft {
+        name: Some(name),
+        tenant: texts.get(Key::Tenant).1,
+        model: texts.get(Key::Model).1,
+        wanted: Wanted { gpu_types, topology, ..Wanted::default() },
+        goals: goals::read(texts)?,
+        iteration: Some(body.iteration),
+        declared: body.declared,
+        rates: body.rates,
+        declared_loss: training::declared_loss(texts)?,
+        move_cost: move_cost(texts, options.move_cost)?,
+        remarks,
+        ..Draft::plain(submitted, body.shape, Truth { ending, ..body.truth })
+    })
+}
+
+/// A job of equal workers.
+fn workers(
+    texts: &Texts<'_>,
+    gpu_types: GpuTypeSet,
+    profile: Option<Profile>,
+    options: &Options,
+    remarks: &mut Vec<Remark>,
+) -> Result<Body, Problem> {
+    let (field, text) = texts.get(Key::Duration);
+    let duration = options.repairs.duration_s(field, text, remarks)?;
+    let (workers, range, worker) = demand(texts)?;
     let claimed = texts.optional(Key::Declared, duration_s)?;
     let limit = texts.optional(Key::Limit, duration_s)?;
-    let mut truth = Truth { ending, ..training::truth(texts, duration, workers, options.curves.as_deref())? };
+    let mut truth = training::truth(texts, duration, workers, options.curves.as_deref())?;
     let Speeds { rates, gpu_types, iteration: (each, iteration) } = match profile {
         Some(profile) => {
             profile.apply(texts, &mut truth, (gpu_types, duration), (workers, range.min, worker))?
@@ -182,20 +233,8 @@ fn draft<'a>(
         limit,
         ..Declared::default()
     });
-    Ok(Draft {
-        name: Some(name),
-        tenant: texts.get(Key::Tenant).1,
-        model: texts.get(Key::Model).1,
-        wanted: Wanted { gpu_types, topology, ..Wanted::default() },
-        goals,
-        iteration: Some(iteration),
-        declared,
-        rates,
-        declared_loss: training::declared_loss(texts)?,
-        move_cost: move_cost(texts, options.move_cost)?,
-        remarks,
-        ..Draft::plain(submitted, Parallelism::elastic(range, worker), truth)
-    })
+    let shape = Parallelism::elastic(range, worker);
+    Ok(Body { shape, truth, gpu_types: Some(gpu_types), rates, iteration, declared })
 }
 
 /// The workers to which the duration belongs, how many there may be, and what each needs.

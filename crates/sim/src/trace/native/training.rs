@@ -1,8 +1,8 @@
 //! What the native format says of training itself: iterations, the speed of one, and the loss.
 
-use trainyard_sched::model::{Better, Convergence, Curve, DeclaredLoss, Seed, Span, SpeedFunction};
+use trainyard_sched::model::{Better, Convergence, Curve, DeclaredLoss, Span, SpeedFunction};
 
-use super::{Key, Texts};
+use super::{Key, Texts, goals};
 use crate::curves::LossLog;
 use crate::loss::{Course, TrueLoss};
 use crate::trace::fields::{MOST_ITERATIONS, Problem, number, number_within};
@@ -79,17 +79,19 @@ pub(super) fn iteration(truth: &Truth, workers: u32, least: u32) -> (Span, Span)
 }
 
 /// The loss that the job reports.
-fn loss(texts: &Texts<'_>, curves: Option<&LossLog>) -> Result<Option<TrueLoss>, Problem> {
+pub(super) fn loss(texts: &Texts<'_>, curves: Option<&LossLog>) -> Result<Option<TrueLoss>, Problem> {
+    let accuracy = goals::accuracy(texts)?;
     let noise = texts.optional(Key::LossNoise, |field, text| number_within(field, text, 0.0, 1.0))?;
     let Some(course) = texts.optional(Key::Loss, |field, text| course(field, text, curves))? else {
-        return Ok(None);
+        let (field, text) = texts.get(Key::Accuracy);
+        let alone = || Problem::new("accuracy needs loss beside it", field, text);
+        return accuracy.map_or(Ok(None), |_| Err(alone()));
     };
     if let Some(curve) = course.formula() {
         agrees(texts, curve)?;
     }
-    // The noise belongs to the job, whatever the run.
-    let seed = Seed(0).branch("loss").branch(texts.get(Key::JobId).1);
-    Ok(Some(TrueLoss { course, noise: noise.unwrap_or(0.0), seed, accuracy: None }))
+    let seed = TrueLoss::seed_of(texts.get(Key::JobId).1);
+    Ok(Some(TrueLoss { course, noise: noise.unwrap_or(0.0), seed, accuracy }))
 }
 
 /// A formula gets better the way that its owner says.
@@ -172,8 +174,8 @@ fn word<T: Copy>(field: &str, text: &str, known: &[(&str, T)]) -> Result<T, Prob
     })
 }
 
-/// The texts for the columns of this file, in their order; or what they cannot say.
-pub(crate) fn texts(truth: &Truth, declared: &DeclaredLoss) -> Result<[String; 8], &'static str> {
+/// The texts for the columns of this file, in their order, and for the accuracy; or what they cannot say.
+pub(crate) fn texts(truth: &Truth, declared: &DeclaredLoss) -> Result<[String; 9], &'static str> {
     let (work, fixed) = match truth.speed {
         Speed::Function(SpeedFunction::WithFixedPart { work_s, fixed_s }) => {
             (work_s.to_string(), fixed_s.to_string())
@@ -182,6 +184,7 @@ pub(crate) fn texts(truth: &Truth, declared: &DeclaredLoss) -> Result<[String; 8
     };
     // One iteration a second needs not be said.
     let usual = matches!(truth.speed, Speed::Fixed { iteration, .. } if iteration == Span::from_secs(1));
+    let accuracy = truth.loss.as_ref().and_then(|loss| loss.accuracy.as_ref());
     let (loss, noise) = truth.loss.as_ref().map_or(Ok(Default::default()), loss_texts)?;
     if declared.curve.is_some() {
         return Err("it declares its loss curve");
@@ -196,6 +199,7 @@ pub(crate) fn texts(truth: &Truth, declared: &DeclaredLoss) -> Result<[String; 8
         name_of(direction, &DIRECTIONS),
         name_of(declared.convergence, &CONVERGENCES),
         declared.target.map_or_else(String::new, |target| target.to_string()),
+        accuracy.map_or_else(String::new, goals::accuracy_text),
     ])
 }
 
