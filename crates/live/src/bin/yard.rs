@@ -2,7 +2,7 @@
 //! as commands.
 //!
 //! `yard serve FOLDER POLICY KEEP_EVERY CRASH_AT` says `ready`, then answers each line that it reads with one line.
-//! `yard count TOTAL EACH_MS SAVE_EVERY [RANK AFTER]` is a job to be kept.
+//! `yard count TOTAL EACH_MS SAVE_EVERY [RANK AFTER]` is a job to be kept, and `yard chain` of the same words one of tasks.
 
 #![allow(dead_code, reason = "what tests share is not all used here")]
 
@@ -17,6 +17,8 @@ use trainyard_live::local::{Confinement, LocalExecutor, become_program, keep};
 use trainyard_live::{Daemon, Handle, Work, fault};
 use trainyard_sched::model::{JobId, NodeId, NodeState};
 
+#[path = "../../tests/common/chained.rs"]
+mod chained;
 #[path = "../../tests/common/counting.rs"]
 mod counting;
 #[path = "../../tests/common/learn.rs"]
@@ -48,6 +50,7 @@ fn main() -> ExitCode {
             or_say(served.map(|()| ExitCode::SUCCESS))
         }
         [_, "count", ref words @ ..] => or_say(counting::count(words)),
+        [_, "chain", ref words @ ..] => or_say(chained::chain(words)),
         _ => ExitCode::from(2),
     }
 }
@@ -112,6 +115,16 @@ fn answer(handle: &Handle, line: &str) -> Result<String, Box<dyn Error>> {
             let work = Work { grace_s: 20, ..Work::new(command) };
             let submission = place::forked(place::elastic(1, 2), work, goal.parse()?);
             let (job, new) = handle.submit(submission)?;
+            format!("{} {new}", job.0)
+        }
+        // A chain of tasks, with words for `yard chain`.
+        ["chain", tasks, ref words @ ..] => {
+            let exe = std::env::current_exe()?.display().to_string();
+            let words = words.iter().flat_map(|words| words.split(' ')).map(str::to_owned);
+            let command = [exe, "chain".to_owned()].into_iter().chain(words).collect();
+            let work = Work { grace_s: 20, ..Work::new(command) };
+            let shape = place::chain(tasks.parse()?);
+            let (job, new) = handle.submit(place::submission(shape, work, Some("chain".into())))?;
             format!("{} {new}", job.0)
         }
         // How far a job is, and whether it is over.
