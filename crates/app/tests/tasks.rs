@@ -132,8 +132,10 @@ fn a_partition_is_moved_by_the_scheduler_and_the_losses_are_those_of_one_process
     assert_eq!((card.outcome, card.attempt), (Some(Outcome::Withdrawn), 1), "{card:#?}");
     daemon.leave();
     confinement.leave();
+    // The loop knows the loss of the latest iteration that all have done.
     let told = told(&job);
     assert!(told.len() > 20, "{told:?}");
+    assert!(told.iter().any(|(_, loss)| card.loss == Some(*loss)), "{:?}", card.loss);
     assert_eq!(told, alone(told.len()), "no break, and the same bits");
 }
 

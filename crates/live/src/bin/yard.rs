@@ -117,16 +117,7 @@ fn answer(handle: &Handle, line: &str) -> Result<String, Box<dyn Error>> {
             let (job, new) = handle.submit(submission)?;
             format!("{} {new}", job.0)
         }
-        // A chain of tasks, with words for `yard chain`.
-        ["chain", tasks, ref words @ ..] => {
-            let exe = std::env::current_exe()?.display().to_string();
-            let words = words.iter().flat_map(|words| words.split(' ')).map(str::to_owned);
-            let command = [exe, "chain".to_owned()].into_iter().chain(words).collect();
-            let work = Work { grace_s: 20, ..Work::new(command) };
-            let shape = place::chain(tasks.parse()?);
-            let (job, new) = handle.submit(place::submission(shape, work, Some("chain".into())))?;
-            format!("{} {new}", job.0)
-        }
+        ["chain", tasks, ref words @ ..] => chain(handle, tasks, words)?,
         // How far a job is, and whether it is over.
         ["far", job] => {
             let job = JobId(job.parse()?);
@@ -168,6 +159,17 @@ fn answer(handle: &Handle, line: &str) -> Result<String, Box<dyn Error>> {
         }
         _ => return Err(format!("`{line}` is not understood").into()),
     })
+}
+
+/// Submits a chain of tasks, with words for `yard chain`.
+fn chain(handle: &Handle, tasks: &str, words: &[&str]) -> Result<String, Box<dyn Error>> {
+    let exe = std::env::current_exe()?.display().to_string();
+    let words = words.iter().flat_map(|words| words.split(' ')).map(str::to_owned);
+    let command = [exe, "chain".to_owned()].into_iter().chain(words).collect();
+    let work = Work { grace_s: 20, ..Work::new(command) };
+    let (job, new) =
+        handle.submit(place::submission(place::chain(tasks.parse()?), work, Some("chain".into())))?;
+    Ok(format!("{} {new}", job.0))
 }
 
 /// Waits until a job runs or has run.

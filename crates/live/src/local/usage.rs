@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use trainyard_sched::model::{GPU, Resources, TaskId, TaskUse, Usage};
@@ -92,8 +92,11 @@ fn spent(watched: &Watched) -> Option<Spent> {
         };
         let sum = |of: fn(i32) -> Option<u64>| processes().into_iter().filter_map(of).sum();
         Spent {
-            cpu_us: groups.iter().find_map(cpu_us_of_group).unwrap_or_else(|| sum(cpu_us)),
-            memory_bytes: groups.iter().find_map(memory_of_group).unwrap_or_else(|| sum(memory)),
+            cpu_us: groups.iter().find_map(|group| cpu_us_of_group(group)).unwrap_or_else(|| sum(cpu_us)),
+            memory_bytes: groups
+                .iter()
+                .find_map(|group| memory_of_group(group))
+                .unwrap_or_else(|| sum(memory)),
         }
     });
     Some(all.fold(Spent::default(), |sum, one| Spent {
@@ -103,7 +106,7 @@ fn spent(watched: &Watched) -> Option<Spent> {
 }
 
 /// Processor time of a group: of version 2, or of version 1 where it counts.
-fn cpu_us_of_group(group: &PathBuf) -> Option<u64> {
+fn cpu_us_of_group(group: &Path) -> Option<u64> {
     let v2 = || {
         let text = fs::read_to_string(group.join("cpu.stat")).ok()?;
         text.lines().find_map(|line| line.strip_prefix("usage_usec ")?.parse::<u64>().ok())
@@ -115,13 +118,13 @@ fn cpu_us_of_group(group: &PathBuf) -> Option<u64> {
     v2().or_else(v1)
 }
 
-fn memory_of_group(group: &PathBuf) -> Option<u64> {
+fn memory_of_group(group: &Path) -> Option<u64> {
     let read = |name| fs::read_to_string(group.join(name)).ok()?.trim().parse().ok();
     read("memory.current").or_else(|| read("memory.usage_in_bytes"))
 }
 
 /// The processes in a group.
-fn inside(group: &PathBuf) -> Vec<i32> {
+fn inside(group: &Path) -> Vec<i32> {
     let text = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
     text.lines().filter_map(|line| line.parse().ok()).collect()
 }

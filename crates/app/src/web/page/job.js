@@ -45,7 +45,7 @@ export function closeJob() {
 
 // What is written of a job, as pairs of a label and words.
 function facts(job) {
-  const workers = job.workers_min === job.workers_max ? several(job.workers_min, "worker") : `${job.workers_min} to ${job.workers_max} workers`;
+  const workers = job.tasks ? several(job.tasks, "task") : job.workers_min === job.workers_max ? several(job.workers_min, "worker") : `${job.workers_min} to ${job.workers_max} workers`;
   const rest = [
     ["tenant", job.tenant],
     ["asks for", `${workers}, each ${devices(job.gpus, job.cpus)}`],

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use trainyard_sched::control::Event;
-use trainyard_sched::model::{Allocation, Cluster, NodeId, Parallelism, Placement, TaskId};
+use trainyard_sched::model::{Allocation, Cluster, LossPoint, NodeId, Parallelism, Placement, TaskId};
 
 use self::ledger::{Entry, Ledger};
 use super::attempt::{Folder, Order, Running};
@@ -53,6 +53,8 @@ pub(super) struct Grouped {
     failed_starts: u32,
     /// The tasks that have said how far they are.
     reporting: BTreeSet<TaskId>,
+    /// Losses of iterations that not all tasks have done.
+    owed: Vec<LossPoint>,
     /// Iterations that are done, and how many a second, as told last.
     total: f64,
     speed: f64,
@@ -96,6 +98,7 @@ impl Grouped {
             resized: false,
             failed_starts: 0,
             reporting: BTreeSet::new(),
+            owed: Vec::new(),
             speed: 0.0,
             meter: usage::Meter::default(),
         }
@@ -274,7 +277,10 @@ impl Grouped {
     /// Says how far all tasks are that say anything; when the one that speaks for all is done, that is as far as it says. Losses are
     /// told when all are so far.
     fn report(&mut self, reporter: &Reporter) {
-        if !self.begun || !self.tasks.values().any(|task| task.has_news) {
+        let is_done = self.is_done();
+        let last_word = self.speaker().filter(|_| is_done).map_or(0.0, |id| self.tasks[&id].iterations);
+        let has_news = self.tasks.values().any(|task| task.has_news) || last_word > self.total;
+        if !self.begun || !has_news {
             return;
         }
         for (id, task) in &mut self.tasks {
@@ -283,22 +289,19 @@ impl Grouped {
             }
         }
         let speaker = self.speaker().or_else(|| self.tasks.keys().next_back().copied());
-        let is_done = self.is_done();
         let far = |(id, task): (&TaskId, &Member)| self.reporting.contains(id).then_some(task.iterations);
         let least = self.tasks.iter().filter_map(far).reduce(f64::min);
-        let spoken = speaker.filter(|_| is_done).and_then(|speaker| self.tasks.get(&speaker));
-        let all = spoken.map(|task| task.iterations).or(least);
         let saved = self.saved();
-        self.total = self.total.max(all.unwrap_or(0.0)).max(saved);
-        let mut losses = Vec::new();
-        if let Some(task) = self.tasks.get_mut(&speaker.unwrap_or_default()) {
-            self.speed = task.speed;
-            let later = task.losses.iter().position(|point| point.iteration > self.total);
-            losses = task.losses.drain(..later.unwrap_or(task.losses.len())).collect();
+        self.total = self.total.max(least.unwrap_or(0.0)).max(last_word).max(saved);
+        for (id, task) in &mut self.tasks {
+            let losses = std::mem::take(&mut task.losses);
+            if Some(*id) == speaker {
+                self.speed = task.speed;
+                self.owed.extend(losses);
+            }
         }
-        for (_, task) in self.tasks.iter_mut().filter(|(id, _)| Some(**id) != speaker) {
-            task.losses.clear();
-        }
+        let later = self.owed.iter().position(|point| point.iteration > self.total);
+        let losses = self.owed.drain(..later.unwrap_or(self.owed.len())).collect();
         reporter.tell(Event::Progress {
             job: self.held.job.id,
             attempt: self.held.attempt,
