@@ -11,8 +11,8 @@ use trainyard_sched::control::{Action, Batch, Event, Step};
 use trainyard_sched::decide::{Abilities, Cadence, Decision, Manner, Policy, Rank, Ranked, Verdict};
 use trainyard_sched::metrics::{Series, percentile};
 use trainyard_sched::model::{
-    Allocation, Cluster, GPU, GpuTypeSet, Job, JobId, NodeId, NodeState, Parallelism, PriorityClass,
-    Resources, Tenants, Time, Topology, UNLIMITED,
+    Allocation, Cluster, CopyId, GPU, GpuSet, GpuTypeSet, Job, JobId, NodeId, NodeState, Parallelism,
+    Placement, PriorityClass, Resources, Task, TaskGraph, TaskId, Tenants, Time, Topology, UNLIMITED,
 };
 use trainyard_sched::place::{Ask, FreeCapacity, Rule, largest_gang};
 use trainyard_sched::view::{Causes, JobView, Phase, Snapshot};
@@ -440,4 +440,34 @@ fn after_a_step_nothing_due_is_left_and_nothing_undue_was_ordered() {
         }
     }
     assert!(starts.len() > 40, "most histories start something");
+}
+
+#[test]
+fn tasks_of_one_job_on_one_device_count_together() {
+    let cluster = Cluster::uniform(1, 1, "v100");
+    let part = |gpu_milli| Resources { gpu_milli, ..Resources::NONE };
+    let task = |gpu_milli| Task {
+        demand: part(gpu_milli),
+        parameters: 1,
+        replica: Some(0),
+        compute_s: 1.0,
+        state_bytes: 0,
+    };
+    let graph = TaskGraph::new(vec![task(300), task(300)], Vec::new(), None, false).expect("two tasks");
+    let shape = Parallelism::TaskGraph(graph);
+    let on_device = |task, share_milli| Placement {
+        copy: CopyId(0),
+        task: TaskId(task),
+        node: NodeId(0),
+        count: 1,
+        gpus: GpuSet { devices: 1, share_milli },
+    };
+    let both = Allocation::new(vec![on_device(0, 300), on_device(1, 300)]);
+    for (taken, fits) in [(400, true), (500, false), (700, false)] {
+        let mut free = FreeCapacity::new(&cluster);
+        let other = Parallelism::rigid(1, part(taken));
+        free.take(&Allocation::new(vec![on_device(0, taken as u16)]), &other);
+        assert_eq!(free.has_room_for(&both, &shape), fits, "{taken} are taken");
+        assert_eq!(free.keep(&both, &shape), fits, "{taken} are taken");
+    }
 }

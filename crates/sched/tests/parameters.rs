@@ -61,6 +61,15 @@ fn wrong_and_right(values: Values) -> (Vec<Value>, Vec<Value>) {
             let right = words.iter().map(|word| Value::from(*word)).collect();
             (vec![Value::from(""), Value::from("nonsense"), Value::Integer(1), Value::Boolean(true)], right)
         }
+        Values::Policy => {
+            let others = policies::ALL.iter().map(|entry| entry.name).filter(|name| *name != "mlf-c");
+            let wrong = ["", "nonsense", "mlf-c"].into_iter().map(Value::from).chain([Value::Integer(1)]);
+            (wrong.collect(), others.map(Value::from).collect())
+        }
+        Values::Parameters => {
+            let unknown = Value::Table(Table::from_iter([("nonsense".to_owned(), Value::Integer(1))]));
+            (vec![unknown, Value::Integer(1), Value::from("placement")], vec![Value::Table(Table::new())])
+        }
         Values::Flag => {
             let right = [true, false].map(Value::Boolean).to_vec();
             (vec![Value::Integer(1), Value::from("true"), Value::Float(f64::NAN)], right)
@@ -96,7 +105,10 @@ fn what_is_out_of_bounds_is_refused_by_name_and_what_is_within_is_taken() {
     let mut numbers = 0;
     for (entry, parameter) in all() {
         let (wrong, right) = wrong_and_right(parameter.values);
-        let is_number = !matches!(parameter.values, Values::Choice(_) | Values::Flag);
+        let is_number = !matches!(
+            parameter.values,
+            Values::Choice(_) | Values::Flag | Values::Policy | Values::Parameters
+        );
         numbers += usize::from(is_number);
         for value in wrong {
             let refused = refusal(entry, parameter, &value);
@@ -144,6 +156,25 @@ fn what_would_do_nothing_is_refused_with_what_to_try() {
 }
 
 #[test]
+fn what_is_wrong_with_a_policy_inside_another_is_said_by_name() {
+    let told = |given: &str| {
+        let table: Table = given.parse().expect("it is TOML");
+        policies::build("mlf-c", &table).err().map(|error| error.to_string()).unwrap_or_default()
+    };
+    let name = told("inner = 'tiresas'");
+    assert!(name.contains("`mlf-c`: inner: ") && name.contains("did you mean `tiresias`?"), "{name}");
+    let key = told("inner = 'srtf'\ninner_parameters = { bye = 'time' }");
+    assert!(
+        key.contains("inner_parameters: policy `srtf` has no parameter `bye`, did you mean `by`?"),
+        "{key}"
+    );
+    assert!(told("inner_parameters = { h = 1 }").contains("policy `fifo` has no parameter"));
+    assert!(told("inner = 'mlf-c'").contains("name another policy"));
+    assert!(told("iner = 'fifo'").contains("did you mean `inner`?"));
+    assert_eq!(told("inner = 'srtf'\ninner_parameters = { by = 'gpu_time' }"), "");
+}
+
+#[test]
 fn at_the_bounds_of_its_parameters_every_policy_decides_soundly() {
     for (entry, parameter) in all() {
         for value in wrong_and_right(parameter.values).1 {
@@ -153,7 +184,7 @@ fn at_the_bounds_of_its_parameters_every_policy_decides_soundly() {
             let course = Course { seed: 5, steps: 12, mishaps: true, abilities: Abilities::ALL };
             let mut history = History::new(course, cluster.clone(), tenants.clone(), make());
             for _ in 0..course.steps {
-                history.advance(&mut |dice, id, at| common::job(dice, id, at, &cluster, &tenants));
+                history.advance(&mut |dice, id, at| common::job_of_tasks(dice, id, at, &cluster, &tenants));
             }
             let seen = history.core.snapshot(history.at);
             let decision = make().decide(&seen);

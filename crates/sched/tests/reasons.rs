@@ -300,7 +300,7 @@ fn observe(entry: &'static Entry, seed: u64, found: &Arc<Mutex<Found>>) {
     let judge = Judge { entry, inner: fresh(entry), found: Arc::clone(found) };
     let course = Course { seed, steps: 40, mishaps: true, abilities: Abilities::ALL };
     let mut history = History::new(course, cluster.clone(), tenants.clone(), Box::new(judge));
-    let mut make = |dice: &mut Dice, id, at| common::job(dice, id, at, &cluster, &tenants);
+    let mut make = |dice: &mut Dice, id, at| common::job_of_tasks(dice, id, at, &cluster, &tenants);
     for _ in 0..course.steps {
         let step = history.advance(&mut make);
         assert!(step.panic.is_none(), "{:?}", step.panic);
@@ -366,7 +366,7 @@ fn reservations_are_true(seed: u64, kinds: &mut BTreeSet<&'static str>) {
     let tenants = tenants(&mut dice, &cluster);
     let course = Course { seed, steps: 40, mishaps: true, abilities: Abilities::ALL };
     let mut history = History::new(course, cluster.clone(), tenants.clone(), policy);
-    let mut make = |dice: &mut Dice, id, at| common::job(dice, id, at, &cluster, &tenants);
+    let mut make = |dice: &mut Dice, id, at| common::job_of_tasks(dice, id, at, &cluster, &tenants);
     for _ in 0..course.steps {
         let step = history.advance(&mut make);
         assert!(step.panic.is_none() && step.faults.is_empty(), "{:?} {:?}", step.panic, step.faults);

@@ -288,7 +288,7 @@ impl SimBackend {
         let attempt = self.run(id).attempt;
         let reports = match self.overheads(id) {
             Some(overheads) => overheads.reports.is_some(),
-            None => self.options.report_every.is_some(),
+            None => self.options.report_every.is_some() || self.run(id).tasks.is_some(),
         };
         if reports {
             self.advance(id);
@@ -370,10 +370,10 @@ impl SimBackend {
         }
         let (job, truth) = &self.workload.jobs[id.index()];
         self.occupancy.enter(id, allocation, &job.shape);
-        // The first start is part of the job's own time; only going on costs something.
+        // The first start is part of the own time of a gang; only going on costs something. Tasks load at each start.
         let load = match &truth.overheads {
             Some(overheads) => overheads.launch,
-            None if attempt > Attempt(1) => truth.move_cost.load,
+            None if attempt > Attempt(1) || job.shape.data_parallel().is_none() => truth.move_cost.load,
             None => Span::ZERO,
         };
         self.jobs[id.index()].run =

@@ -7,7 +7,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use rayon::prelude::*;
 use trainyard_sched::decide::{Entry, Suits};
 use trainyard_sched::metrics::Summary;
-use trainyard_sched::model::GPU;
+use trainyard_sched::model::{GPU, StopRule};
 use trainyard_sched::policies::ALL;
 use trainyard_sim::workload::{Done, ImportReport, Workload};
 
@@ -69,6 +69,10 @@ fn suited_to(workload: &Workload) -> Vec<PolicyChoice> {
         .iter()
         .any(|(job, _)| job.shape.data_parallel().is_some_and(|shape| shape.server.is_some()));
     let has_copies = workload.jobs.iter().any(|(job, _)| job.goals.copies > 1);
+    let may_end_early = workload.jobs.iter().any(|(job, _)| {
+        let goals = &job.goals;
+        goals.may_relax.any() || matches!(goals.stop, StopRule::AtPeak | StopRule::AtAccuracy(_))
+    });
     let all_small = workload.jobs.iter().all(|(job, _)| job.shape.minimum().gpu_milli <= GPU);
     let suits = |entry: &&&Entry| match entry.suits {
         Suits::AnyJobs => true,
@@ -76,6 +80,7 @@ fn suited_to(workload: &Workload) -> Vec<PolicyChoice> {
         Suits::Servers => has_servers,
         Suits::Copies => has_copies,
         Suits::OneGpu => all_small,
+        Suits::StopRules => may_end_early,
     };
     ALL.iter().filter(suits).copied().map(PolicyChoice::plain).collect()
 }
@@ -129,10 +134,10 @@ fn try_all(
 
 /// One folder for each policy: its name, with a number where a name comes again.
 fn folders(parent: &Path, choices: &[PolicyChoice]) -> Vec<PathBuf> {
-    let before = |i: usize| choices[..i].iter().filter(|other| other.name() == choices[i].name()).count();
+    let before = |i: usize| choices[..i].iter().filter(|other| other.folder() == choices[i].folder()).count();
     let folder = |i: usize| match before(i) {
-        0 => parent.join(choices[i].name()),
-        again => parent.join(format!("{}-{}", choices[i].name(), again + 1)),
+        0 => parent.join(choices[i].folder()),
+        again => parent.join(format!("{}-{}", choices[i].folder(), again + 1)),
     };
     (0..choices.len()).map(folder).collect()
 }

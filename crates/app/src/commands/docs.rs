@@ -43,7 +43,9 @@ fn policies() -> String {
     }
     text.push_str(
         "\nParameters are given as `name{key = value, ...}`; what is not given has its default. \
-         Bounds are included.\n",
+         Bounds are included. A policy that stands around another is written `name(other)`, each with parameters of its \
+         own where wanted: `mlf-c(tiresias{variant = \"gittins\"}){margin = 0.01}`. That is short for `inner` and \
+         `inner_parameters`, which files and the HTTP interface use.\n",
     );
     for entry in ALL {
         let _ =

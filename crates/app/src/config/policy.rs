@@ -1,7 +1,8 @@
-//! A policy as it is named on the command line: `name`, or `name{key = value, ...}`. The only place that
-//! reads this form, which presets have too.
+//! A policy as it is named on the command line: `name`, or `name{key = value, ...}`, and `name(other){...}` where one policy
+//! stands around another, which is written in the same form. The only place that reads this; presets have the form without
+//! parentheses, too.
 
-use trainyard_sched::decide::{Entry, ParameterError, Policy};
+use trainyard_sched::decide::{Entry, ParameterError, Policy, Values};
 use trainyard_sched::policies;
 
 use super::ArgumentError;
@@ -49,17 +50,56 @@ impl PolicyChoice {
         all
     }
 
-    /// The name, with the parameters that are not the defaults.
+    /// The policy inside this one, if it stands around another.
+    pub(crate) fn inner(&self) -> Option<Self> {
+        let all = self.parameters();
+        let (name, given) = places_of_another(self.entry)?;
+        let given = all[given].as_table().cloned().unwrap_or_default();
+        Some(Self { entry: policies::find(all[name].as_str()?).ok()?, given })
+    }
+
+    /// The name, with the policy inside and with the parameters that are not the defaults.
     pub(crate) fn label(&self) -> String {
         let defaults = (self.entry.defaults)();
+        let inner = self.inner();
+        let of_inner = |key: &str| {
+            inner.is_some() && places_of_another(self.entry).is_some_and(|(a, b)| [a, b].contains(&key))
+        };
         let other = |(key, value): (&String, &toml::Value)| {
-            (defaults.get(key) != Some(value)).then(|| format!("{key}={value}"))
+            (!of_inner(key) && defaults.get(key) != Some(value)).then(|| format!("{key}={value}"))
         };
         let other: Vec<String> = self.given.iter().filter_map(other).collect();
-        if other.is_empty() {
-            self.entry.name.to_owned()
-        } else {
-            format!("{}{{{}}}", self.entry.name, other.join(","))
+        let mut label = self.entry.name.to_owned();
+        if let Some(inner) = &inner {
+            label += &format!("({})", inner.label());
+        }
+        if !other.is_empty() {
+            label += &format!("{{{}}}", other.join(","));
+        }
+        label
+    }
+
+    /// A name for folders: without parameters.
+    pub(crate) fn folder(&self) -> String {
+        let name = self.entry.name;
+        self.inner().map_or_else(|| name.to_owned(), |inner| format!("{name}-{}", inner.folder()))
+    }
+}
+
+/// The parameters with the name of another policy and with its parameters, of a policy that stands around one.
+fn places_of_another(entry: &Entry) -> Option<(&'static str, &'static str)> {
+    let of = |values: Values| entry.parameters.iter().find(|known| known.values == values);
+    Some((of(Values::Policy)?.name, of(Values::Parameters)?.name))
+}
+
+/// The policy with this label that decides who runs where: the one inside, if one stands around another.
+pub(crate) fn deciding(label: &str) -> Option<&'static Entry> {
+    let mut rest = label;
+    loop {
+        let end = rest.find(['(', '{']).unwrap_or(rest.len());
+        match rest[end..].strip_prefix('(') {
+            Some(inner) => rest = inner,
+            None => return policies::find(rest[..end].trim_end_matches(')')).ok(),
         }
     }
 }
@@ -68,8 +108,50 @@ impl PolicyChoice {
 pub(crate) fn parse_policy(text: &str) -> Result<PolicyChoice, Failure> {
     let wrong =
         |problem: &str| ArgumentError::PolicyText { value: text.to_owned(), problem: problem.to_owned() };
-    let (name, given) = named(text).map_err(|problem| wrong(&problem))?;
+    let Some((name, inner, rest)) = around(text).map_err(|problem| wrong(&problem))? else {
+        let (name, given) = named(text).map_err(|problem| wrong(&problem))?;
+        return Ok(PolicyChoice::new(name, given)?);
+    };
+    let entry = policies::find(name)?;
+    let Some(places) = places_of_another(entry) else {
+        return Err(wrong(&format!("{name} stands around no other policy; leave the parentheses out")).into());
+    };
+    let inner = parse_policy(inner)?;
+    let (_, mut given) = named(&format!("{name}{rest}")).map_err(|problem| wrong(&problem))?;
+    if let Some(twice) = [places.0, places.1].iter().find(|key| given.contains_key(**key)) {
+        return Err(wrong(&format!(
+            "`{twice}` stands in parentheses already; give it in one of the two ways"
+        ))
+        .into());
+    }
+    given.insert(places.0.to_owned(), inner.name().into());
+    given.insert(places.1.to_owned(), inner.given.into());
     Ok(PolicyChoice::new(name, given)?)
+}
+
+/// A name, the policy in parentheses behind it, and what follows; nothing where there are no parentheses.
+fn around(text: &str) -> Result<Option<(&str, &str, &str)>, String> {
+    let text = text.trim();
+    let Some(open) = text.find(['(', '{']).filter(|at| text[*at..].starts_with('(')) else { return Ok(None) };
+    let inside = &text[open + 1..];
+    let (mut depth, mut quote) = (1_u32, None);
+    for (at, c) in inside.char_indices() {
+        match (c, quote) {
+            ('"' | '\'', None) => quote = Some(c),
+            (_, Some(begun)) if begun == c => quote = None,
+            ('(', None) => depth += 1,
+            (')', None) => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            let rest = inside[at + 1..].trim();
+            if !rest.is_empty() && !rest.starts_with('{') {
+                return Err("behind the `)` only parameters in braces may follow".to_owned());
+            }
+            return Ok(Some((text[..open].trim(), &inside[..at], rest)));
+        }
+    }
+    Err("there must be a `)` for the `(`".to_owned())
 }
 
 /// A name, and what stands in braces behind it.
@@ -91,7 +173,7 @@ pub(super) fn named(text: &str) -> Result<(&str, toml::Table), String> {
     }
 }
 
-/// Reads a list of policies; commas inside braces belong to parameters.
+/// Reads a list of policies; commas inside braces and parentheses belong to one.
 pub(crate) fn parse_policies(text: &str) -> Result<Vec<PolicyChoice>, Failure> {
     let mut parts = vec![String::new()];
     let (mut depth, mut quote) = (0_u32, None);
@@ -99,8 +181,8 @@ pub(crate) fn parse_policies(text: &str) -> Result<Vec<PolicyChoice>, Failure> {
         match (c, quote) {
             ('"' | '\'', None) if depth > 0 => quote = Some(c),
             (_, Some(open)) if open == c => quote = None,
-            ('{' | '[', None) => depth += 1,
-            ('}' | ']', None) => depth = depth.saturating_sub(1),
+            ('{' | '[' | '(', None) => depth += 1,
+            ('}' | ']' | ')', None) => depth = depth.saturating_sub(1),
             (',', None) if depth == 0 => {
                 parts.push(String::new());
                 continue;
@@ -136,11 +218,44 @@ mod tests {
     }
 
     #[test]
+    fn a_policy_may_stand_around_another() {
+        let all = parse_policies(
+            "mlf-c(tiresias), mlf-c( srtf{by='gpu_time', placement='pack'} ){margin = 0.01}, mlf-c, mlf-c{inner='sjf'}",
+        );
+        let all = all.unwrap();
+        let labels: Vec<String> = all.iter().map(PolicyChoice::label).collect();
+        let expected =
+            ["mlf-c(tiresias)", "mlf-c(srtf{by=\"gpu_time\"}){margin=0.01}", "mlf-c(fifo)", "mlf-c(sjf)"];
+        assert_eq!(labels, expected);
+        for (choice, label) in all.iter().zip(&labels) {
+            let again = parse_policy(label).expect("a label is a policy again");
+            assert_eq!(again.label(), *label);
+            assert_eq!(choice.name(), "mlf-c");
+            assert!(choice.build().is_ok());
+        }
+        assert_eq!(all[1].parameters()["inner_parameters"]["by"].as_str(), Some("gpu_time"));
+        assert_eq!(all[0].folder(), "mlf-c-tiresias");
+        let deciding: Vec<_> = labels.iter().map(|label| deciding(label).map(|entry| entry.name)).collect();
+        assert_eq!(deciding, [Some("tiresias"), Some("srtf"), Some("fifo"), Some("sjf")]);
+    }
+
+    #[test]
     fn mistakes_are_explained() {
         let message = |text| parse_policies(text).unwrap_err().to_string();
         assert!(message("fifoo").contains("did you mean `fifo`"));
         assert!(message("srtf{bye='time'}").contains("did you mean `by`"));
         assert!(message("srtf{by='size'}").contains("srtf"));
+        assert!(message("mlf-c(tiresas)").contains("did you mean `tiresias`"));
+        assert!(message("mlf-c(srtf{bye='time'})").contains("did you mean `by`"));
+        assert!(message("mlf-c(srtf){margn=1}").contains("did you mean `margin`"));
+        assert!(message("fifo(srtf)").contains("leave the parentheses out"));
+        assert!(message("mlf-c(mlf-c)").contains("name another policy"));
+        assert!(message("mlf-c(fifo){inner='srtf'}").contains("one of the two ways"));
+        for bad in
+            ["mlf-c(", "mlf-c()", "mlf-c(fifo", "mlf-c(fifo))", "mlf-c(fifo)x", "(fifo)", "mlf-c(fifo){x"]
+        {
+            assert!(parse_policies(bad).is_err(), "{bad:?}");
+        }
         for bad in ["", "fifo,", "fifo{", "fifo}", "fifo{x", "fifo{}x", "fifo{}\n x = {}", "{by='time'}"] {
             assert!(parse_policies(bad).is_err(), "{bad:?}");
         }

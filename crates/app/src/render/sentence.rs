@@ -3,10 +3,10 @@
 use trainyard_sched::decide::Entry;
 use trainyard_sched::metrics::Summary;
 use trainyard_sched::model::Job;
-use trainyard_sched::policies;
 use trainyard_sim::workload::Workload;
 
 use super::words::{duration, list};
+use crate::config::deciding;
 
 /// What a comparison means, and what must be known of the jobs before it is believed.
 pub(crate) fn in_short(all: &[Summary], workload: &Workload) -> String {
@@ -33,7 +33,7 @@ fn rigid(all: &[Summary]) -> Option<String> {
 }
 
 fn entry(summary: &Summary) -> Option<&'static Entry> {
-    policies::find(summary.policy.split('{').next().unwrap_or_default()).ok()
+    deciding(&summary.policy)
 }
 
 /// Who lowers losses soonest, where jobs reported any.

@@ -117,6 +117,8 @@ pub(crate) fn waits_because(kind: &str) -> &str {
         "reclaimed" => "quota was taken back",
         "demoted" => "had much service already",
         "backoff" => "failed lately",
+        "no_host" => "no node for one of its tasks",
+        "relieved" => "left an overloaded node",
         other => other,
     }
 }

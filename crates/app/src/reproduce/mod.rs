@@ -6,6 +6,7 @@
 mod gavel;
 mod hadar;
 mod hadare;
+mod mlfs;
 mod optimus;
 mod plot;
 mod row;
@@ -33,7 +34,7 @@ pub(crate) struct Paper {
 
 /// All of them.
 pub(crate) const PAPERS: &[&Paper] =
-    &[&slaq::PAPER, &optimus::PAPER, &gavel::PAPER, &hadar::PAPER, &hadare::PAPER];
+    &[&slaq::PAPER, &optimus::PAPER, &gavel::PAPER, &hadar::PAPER, &hadare::PAPER, &mlfs::PAPER];
 
 /// How much is to be done.
 #[derive(Clone, Copy, Debug)]

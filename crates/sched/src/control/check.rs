@@ -148,6 +148,10 @@ pub(super) fn check_against(
             continue;
         };
         match check_target(seen, view, target, abilities) {
+            // What ends is not moved.
+            Some(Fault::Unmovable { .. }) if target.is_none() && is_stopped(*id, decision) => {
+                sound.push((view, target));
+            }
             Some(fault) => faults.push(fault),
             None => sound.push((view, target)),
         }
@@ -159,6 +163,10 @@ pub(super) fn check_against(
     check_merges(seen, decision, abilities, &mut faults);
     check_changes(seen, decision, &mut faults);
     faults
+}
+
+fn is_stopped(id: JobId, decision: &Decision) -> bool {
+    decision.changes.iter().any(|change| matches!(change, Change::Stop { job, .. } if *job == id))
 }
 
 /// Changes of jobs that are there, as far as their owners allow them.

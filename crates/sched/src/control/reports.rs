@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use crate::estimate::{Fitting, SpeedPoint};
-use crate::model::{Accuracy, CopyId, CopyProgress, JobId, LossPoint, SERVER_TASK, StopRule, Time};
+use crate::model::{
+    Accuracy, CopyId, CopyProgress, JobId, LossPoint, Parallelism, SERVER_TASK, StopRule, Time,
+};
+use crate::place::complete_units;
 use crate::view::{Causes, JobView, Phase};
 
 use super::copies::OfCopy;
@@ -49,7 +52,7 @@ impl State {
         self.suspects.remove(&id);
         let fitting = self.fitting;
         let types = self.gpu_types_of_copies(id);
-        let rule = self.edit(id, |view| {
+        let rules = self.edit(id, |view| {
             let farther = view.phase == Phase::Running && iterations > view.done.iterations;
             if view.phase == Phase::Running && at >= view.done.as_of {
                 view.done.iterations = iterations;
@@ -68,16 +71,17 @@ impl State {
             if !losses.is_empty() {
                 Arc::make_mut(&mut view.losses).report(losses, &view.job.declared.loss, fitting.as_ref());
             }
-            view.stop_rule()
+            // A cheaper rule stands beside that of the owner, and does not lift it.
+            [Some(view.job.goals.stop), view.relaxed]
         });
-        let mut accuracies = losses.iter().filter_map(|point| point.accuracy).filter(|x| x.is_finite());
-        let met = match rule {
-            Some(StopRule::Iterations(most)) => iterations >= most as f64,
-            Some(StopRule::AtAccuracy(wanted)) => accuracies.any(|reached| Accuracy(reached) >= wanted),
-            // The peak of a curve is a matter of prediction; a policy that predicts sets a rule above.
-            Some(StopRule::OwnIterations | StopRule::AtPeak) | None => false,
+        let accuracies = || losses.iter().filter_map(|point| point.accuracy).filter(|x| x.is_finite());
+        let is_met = |rule: StopRule| match rule {
+            StopRule::Iterations(most) => iterations >= most as f64,
+            StopRule::AtAccuracy(wanted) => accuracies().any(|reached| Accuracy(reached) >= wanted),
+            // The peak of a curve is a matter of prediction, and so of the policy.
+            StopRule::OwnIterations | StopRule::AtPeak => false,
         };
-        if met {
+        if rules.into_iter().flatten().flatten().any(is_met) {
             self.begin_ending(id, Outcome::StopRuleMet);
         }
         Causes::REPORTED
@@ -92,10 +96,14 @@ impl State {
     }
 }
 
-/// Writes down how fast the job goes at its present size. Several copies have no common speed.
+/// Writes down how fast the job goes at its present size: that of a graph is its complete replicas. Several copies have no
+/// common speed.
 fn measure_speed(view: &mut JobView) {
     if view.held.copies() == 1 {
-        let (workers, servers) = (view.held.workers(), view.held.count_of(SERVER_TASK));
+        let (workers, servers) = match &view.job.shape {
+            Parallelism::TaskGraph(graph) => (complete_units(graph, &view.held), 0),
+            Parallelism::DataParallel(_) => (view.held.workers(), view.held.count_of(SERVER_TASK)),
+        };
         view.speeds.measure(SpeedPoint { workers, servers, iterations_per_s: view.done.speed });
     }
 }

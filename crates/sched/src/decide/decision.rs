@@ -1,5 +1,7 @@
 //! A policy's answer.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::model::{Allocation, JobId, Quotas, StopRule, Time, any_number};
@@ -51,7 +53,7 @@ pub enum Change {
         job: JobId,
         /// Why.
         why: Enough,
-        /// GPU-seconds that it would still have taken to its last iteration, as far as can be foretold.
+        /// GPU-seconds that it would still have taken to its last iteration, as far as can be foretold; 0 where that cannot.
         #[serde(with = "any_number")]
         saved_gpu_s: f64,
     },
@@ -108,6 +110,39 @@ pub enum Enough {
         #[serde(with = "any_number")]
         chance: f64,
     },
+}
+
+impl fmt::Display for Enough {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Reached { accuracy, needed } => {
+                write!(f, "stopped at an accuracy of {accuracy:.3} of {needed:.3} needed")
+            }
+            Self::AtPeak { accuracy, expected, deviation } => write!(
+                f,
+                "stopped at an accuracy of {accuracy:.3}; the best that is expected of it is {expected:.3}, give or take {deviation:.3}"
+            ),
+            Self::Stalled { accuracy, chance } => write!(
+                f,
+                "stopped at an accuracy of {accuracy:.3}, which has not become better for a while; the chance that it does is {}",
+                Percent(*chance)
+            ),
+            Self::Hopeless { accuracy, needed, chance } => write!(
+                f,
+                "stopped at an accuracy of {accuracy:.3}; the chance that it comes to the {needed:.3} needed is {}",
+                Percent(*chance)
+            ),
+        }
+    }
+}
+
+/// A probability in words.
+struct Percent(f64);
+
+impl fmt::Display for Percent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 < 0.001 { f.write_str("below 0.1 %") } else { write!(f, "{:.1} %", 100.0 * self.0) }
+    }
 }
 
 impl Change {

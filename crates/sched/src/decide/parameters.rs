@@ -56,6 +56,10 @@ pub enum Values {
     Choice(&'static [&'static str]),
     /// Yes or no.
     Flag,
+    /// The name of another policy, which is asked first.
+    Policy,
+    /// Parameters of that other policy, by name.
+    Parameters,
 }
 
 impl fmt::Display for Values {
@@ -71,6 +75,8 @@ impl fmt::Display for Values {
             }
             Self::Choice(words) => f.write_str(&words.join(", ")),
             Self::Flag => f.write_str("true, false"),
+            Self::Policy => f.write_str("the name of another policy"),
+            Self::Parameters => f.write_str("a table"),
         }
     }
 }
@@ -248,8 +254,8 @@ pub(crate) const fn flagged(name: &'static str, meaning: &'static str) -> Parame
 /// The rule by which nodes are chosen.
 pub const PLACEMENT: Parameter = chosen(
     "placement",
-    &["first_fit", "pack", "consolidate", "spread", "yarn"],
-    "how nodes are chosen: the first, the fullest, only the fewest, the emptiest, or as YARN does",
+    &["first_fit", "pack", "consolidate", "spread", "fill", "yarn"],
+    "how nodes are chosen: the first, the fullest, only the fewest, the emptiest each time, the emptiest until it is full, or as YARN does",
 );
 
 /// The length of a round of policies that decide in rounds.

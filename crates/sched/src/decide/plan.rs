@@ -2,6 +2,8 @@
 //!
 //! Cost: following a snapshot is proportional to what changed, not to the number of jobs.
 
+mod tasks;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -120,6 +120,8 @@ pub enum Suits {
     Copies,
     /// One worker each, with one GPU or less.
     OneGpu,
+    /// Stop rules other than their own end, or leave to be held to one.
+    StopRules,
 }
 
 /// Makes a policy from its parameters.

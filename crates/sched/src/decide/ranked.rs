@@ -306,22 +306,26 @@ impl<K: Rank> Ranked<K> {
     /// Evicts running jobs of lower rank, the lowest first, until `waiting` fits, and places it. `None`
     /// means that it cannot be and that nothing has changed.
     fn take_from_lower(&mut self, seen: &Snapshot, waiting: &Waiting<K>, rule: Rule) -> Option<Vec<JobId>> {
-        // Partly used devices are not counted, so nothing can be ruled out for those who want a part.
         let is_part = |demand: &Resources| !demand.gpu_milli.is_multiple_of(GPU);
         let wants_part = match &waiting.job.shape {
             Parallelism::DataParallel(shape) => is_part(&shape.worker),
             Parallelism::TaskGraph(graph) => graph.tasks().iter().any(|task| is_part(&task.demand)),
         };
-        let need = if wants_part { 0 } else { waiting.job.shape.minimum().gpu_milli };
+        let need = waiting.job.shape.minimum().gpu_milli;
         let Self { plan, running, .. } = self;
         let lower = || {
             let below = |(key, id): &&(K, JobId)| (key.at(seen.at), *id) > (waiting.key, waiting.job.id);
             running.iter().rev().take_while(below).map(|(_, id)| *id)
         };
-        let free = plan.free().whole_gpus(waiting.job.wanted.gpu_types) * GPU;
+        lower().next()?;
+        let types = waiting.job.wanted.gpu_types;
+        // Who wants a part of a GPU can use what is left of a shared one.
+        let gain = |plan: &Plan, id| gain(plan, seen, waiting, id, wants_part);
+        let free =
+            if wants_part { plan.free().gpu_milli(types) } else { plan.free().whole_gpus(types) * GPU };
         // First by the number of GPUs alone, which looks at no more jobs than GPUs are needed.
         let mut found = free;
-        let mut gains = lower().filter_map(|id| gain(plan, seen, waiting, id));
+        let mut gains = lower().filter_map(|id| gain(plan, id));
         let enough = gains.any(|gain| {
             found += gain;
             found >= need
@@ -332,7 +336,7 @@ impl<K: Rank> Ranked<K> {
         found = free;
         let mut taken = Vec::new();
         for id in lower() {
-            let Some(gain) = gain(plan, seen, waiting, id) else { continue };
+            let Some(gain) = gain(plan, id) else { continue };
             plan.evict(id);
             taken.push(id);
             found += gain;
@@ -351,7 +355,7 @@ impl<K: Rank> Ranked<K> {
 
 /// The most GPUs, in thousandths, that `waiting` could use if a running job gave up what it holds; `None`
 /// if it may not be moved or holds nothing of use. The rest of a shared device may be free already.
-fn gain<K>(plan: &Plan, seen: &Snapshot, waiting: &Waiting<K>, id: JobId) -> Option<u64> {
+fn gain<K>(plan: &Plan, seen: &Snapshot, waiting: &Waiting<K>, id: JobId, wants_part: bool) -> Option<u64> {
     let target = plan.target(id).expect("a running job has a target");
     let types = waiting.job.wanted.gpu_types;
     let wants_gpus = waiting.job.shape.minimum().gpu_milli > 0;
@@ -360,7 +364,8 @@ fn gain<K>(plan: &Plan, seen: &Snapshot, waiting: &Waiting<K>, id: JobId) -> Opt
         |p: &&Placement| plan.free().takes_work(p.node) && (!wants_gpus || on_type(seen, types, p.node));
     let useful = target.placements().iter().any(|p| usable(&p));
     let movable = seen.job(id).is_some_and(|view| view.job.goals.movable);
-    let milli = target.placements().iter().filter(usable).map(|p| u64::from(p.gpus.count()) * GPU).sum();
+    let of = |p: &Placement| if wants_part { p.gpus.milli() } else { u64::from(p.gpus.count()) * GPU };
+    let milli = target.placements().iter().filter(usable).map(of).sum();
     (useful && movable).then_some(milli)
 }
 

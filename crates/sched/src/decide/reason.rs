@@ -4,8 +4,10 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{JobId, TenantId, Time, any_number};
+use crate::model::{JobId, NodeId, TaskId, TenantId, Time, any_number};
 use crate::place::NoRoom;
+
+use super::Enough;
 
 /// What a policy says about one job.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -174,11 +176,34 @@ pub enum Reason {
         /// When it may try again.
         until: Time,
     },
+    /// One of its tasks finds no node that is not used too much already, or has what it demands.
+    NoHost {
+        /// The task.
+        task: TaskId,
+        /// How many of those that must be placed with it had found a node.
+        found: u32,
+        /// How many these are.
+        tasks: u32,
+    },
+    /// It runs with some of its replicas, and the others wait for room.
+    InPart {
+        /// Tasks that have a place.
+        placed: u32,
+        /// All of its tasks.
+        tasks: u32,
+    },
+    /// A task of it had to leave a node on which more was used than may be.
+    Relieved {
+        /// The node.
+        node: NodeId,
+    },
+    /// It has had enough by its stop rule, and ends.
+    HadEnough(Enough),
 }
 
 impl Reason {
     /// Every kind with its remedy, for the documentation; the order is that of the declaration.
-    pub const KINDS: [(&'static str, &'static str); 23] = [
+    pub const KINDS: [(&'static str, &'static str); 27] = [
         ("not_yet_evaluated", "wait for the next decision"),
         ("chosen", "nothing to do"),
         ("kept", "nothing to do"),
@@ -202,6 +227,10 @@ impl Reason {
         ("next_round", "wait until the time shown"),
         ("unplaceable", "ask for at most the largest size that fits"),
         ("backoff", "wait until the time shown"),
+        ("no_host", "wait until tasks end or use less, or ask for less in each task"),
+        ("in_part", "wait for the rest, or ask for less in each task"),
+        ("relieved", "wait; it goes on as soon as there is room for all that must run together"),
+        ("had_enough", "nothing to do; its owner may take it up again"),
     ];
 
     /// The position of this kind in [`Self::KINDS`].
@@ -230,6 +259,10 @@ impl Reason {
             Self::NextRound { .. } => 20,
             Self::Unplaceable { .. } => 21,
             Self::Backoff { .. } => 22,
+            Self::NoHost { .. } => 23,
+            Self::InPart { .. } => 24,
+            Self::Relieved { .. } => 25,
+            Self::HadEnough(_) => 26,
         }
     }
 
@@ -302,6 +335,16 @@ impl Reason {
                 format!("needs {workers} workers; the idle cluster holds at most {largest}")
             }
             Self::Backoff { until } => format!("it failed lately and waits until {until}"),
+            Self::NoHost { task, found, tasks } => {
+                format!(
+                    "no node has room for {task}; {found} of the {tasks} tasks that must run together found one"
+                )
+            }
+            Self::InPart { placed, tasks } => format!("{placed} of its {tasks} tasks have a place"),
+            Self::Relieved { node } => {
+                format!("more was used on {node} than may be, and a task of it had to leave")
+            }
+            Self::HadEnough(enough) => enough.to_string(),
         }
     }
 }

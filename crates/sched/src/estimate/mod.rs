@@ -6,6 +6,7 @@ mod least_squares;
 mod loss;
 mod speed;
 mod throughput;
+mod traffic;
 
 pub use accuracy::AccuracyForecast;
 pub use iteration::{graph_iteration_s, ring_all_reduce_s, tails_s};
@@ -18,3 +19,4 @@ pub use speed::{
     SpeedFit, SpeedHistory, SpeedPoint, fit_fixed_part, fit_speed,
 };
 pub use throughput::{Library, Profile, References, Unseen, complete, pair_table, unseen_per_s};
+pub use traffic::traffic_bytes;

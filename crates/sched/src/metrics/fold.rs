@@ -6,7 +6,7 @@ use crate::control::{Action, Batch, Event, Log, Outcome, Step};
 use crate::decide::Reason;
 use crate::model::{Allocation, Cluster, Job, JobId, Parallelism, TenantId, Time};
 
-use super::{Quality, Series, Summary, percentile};
+use super::{Objectives, Quality, Series, Summary, percentile};
 
 /// Everything that is measured of a run, kept up step by step.
 #[derive(Clone, Debug)]
@@ -27,6 +27,8 @@ pub struct Metrics {
     active: Series,
     /// How good jobs became.
     pub quality: Quality,
+    /// What they are for, and what they cost others.
+    pub objectives: Objectives,
 }
 
 /// What happened to one job.
@@ -99,6 +101,7 @@ impl Metrics {
             waiting: Series::default(),
             active: Series::default(),
             quality: Quality::default(),
+            objectives: Objectives::new(cluster),
         }
     }
 
@@ -337,6 +340,7 @@ impl Metrics {
             p95_wait_s: at(&waits, 95.0),
             p99_jct_s: at(&jcts, 99.0),
             preemptions: self.rows().map(|row| u64::from(row.preemptions)).sum(),
+            objectives: self.objectives.summary(),
             quality: self.quality.summary(),
             unstable,
             ..Summary::default()
@@ -429,6 +433,7 @@ impl JobRow {
 impl Log for Metrics {
     fn step(&mut self, batch: &Batch, step: &Step) {
         self.quality.step(batch, step);
+        self.objectives.step(batch, step);
         for event in &batch.events {
             self.event(batch.at, event);
         }

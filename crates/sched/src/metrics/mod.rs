@@ -1,7 +1,7 @@
 //! What a run amounts to: folds over its records, and over nothing else.
 //!
 //! `fold` makes the rows and the summary that every run has. `details` is for reports and optional: it feeds
-//! `timeline`, `waiting`, `shares` and `fragmentation` with the changes that `holdings` sees; `usage` follows what jobs do where, `spending` what that costs, `books` what copies did. `quality` follows what jobs
+//! `timeline`, `waiting`, `shares` and `fragmentation` with the changes that `holdings` sees; `usage` follows what jobs do where, `spending` what that costs, `books` what copies did. `objectives` is about deadlines, accuracies and traffic, `quality` follows what jobs
 //! report of their losses.
 
 mod books;
@@ -9,6 +9,7 @@ mod details;
 mod fold;
 mod fragmentation;
 mod holdings;
+mod objectives;
 mod quality;
 mod series;
 mod shares;
@@ -24,6 +25,7 @@ pub use details::Details;
 pub use fold::{JobRow, Metrics, RowState};
 pub use fragmentation::{Fragmentation, PIECE_GPUS};
 pub use holdings::Left;
+pub use objectives::{OVERLOADED, Objectives, ObjectivesSummary, URGENT};
 pub use quality::{Learner, Moment, Quality, QualitySummary};
 pub use series::Series;
 pub use shares::{Share, Shares};

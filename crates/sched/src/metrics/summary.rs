@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::QualitySummary;
+use super::{ObjectivesSummary, QualitySummary};
 
 /// The numbers of a run. Times are in seconds. Means and percentiles are over the completed jobs (those
 /// that began and came to an end, however they ended) and absent where there are none, or where the
@@ -46,6 +46,9 @@ pub struct Summary {
     pub makespan_s: f64,
     /// How often a job went on somewhere else or with another size.
     pub migrations: u64,
+    /// What jobs are for, and what they cost others; absent where none has a deadline, needs an accuracy or is a graph of tasks.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub objectives: Option<ObjectivesSummary>,
     /// Median completion time.
     pub p50_jct_s: Option<f64>,
     /// 90th percentile of completion time.

@@ -9,6 +9,7 @@ use crate::model::{
 };
 
 use super::NodeSet;
+use super::left::Left;
 
 const BUCKETS: usize = MAX_GPUS_PER_NODE as usize + 1;
 
@@ -26,6 +27,8 @@ pub struct FreeCapacity {
     whole_free: Vec<u64>,
     /// Nodes without GPUs that take work.
     cpu_nodes: NodeSet,
+    /// What devices have left, worked out when it is asked for.
+    pub(super) left: Left,
 }
 
 /// What is free on one node.
@@ -77,7 +80,7 @@ impl NodeRoom {
     }
 
     /// Free thousandths of device `i`.
-    fn free_share(&self, i: u32) -> u64 {
+    pub(super) fn free_share(&self, i: u32) -> u64 {
         match self.shares.get(i as usize) {
             Some(share) => u64::from(*share),
             None => (self.whole >> i & 1) * GPU,
@@ -182,6 +185,7 @@ impl FreeCapacity {
             shared: vec![NodeSet::with_room(nodes); types],
             whole_free: vec![0; types],
             cpu_nodes: NodeSet::with_room(nodes),
+            left: Left::default(),
         };
         let mut ordinals = vec![0; types];
         for node in &cluster.nodes {
@@ -202,6 +206,7 @@ impl FreeCapacity {
 
     /// Changes one node and keeps the index true.
     fn edit(&mut self, node: NodeId, change: impl FnOnce(&mut NodeRoom)) {
+        self.left.forget();
         let before = self.indexed(node);
         change(&mut self.nodes[node.index()]);
         let after = self.indexed(node);
@@ -283,6 +288,12 @@ impl FreeCapacity {
         self.types_in(types).map(|i| self.whole_free[i]).sum()
     }
 
+    /// What is free of GPUs of these types on nodes that take work, parts of shared ones included, in thousandths.
+    pub fn gpu_milli(&self, types: GpuTypeSet) -> u64 {
+        let of_type = |room: &NodeRoom| room.gpu_type.is_some_and(|gpu_type| types.has(gpu_type));
+        self.up().filter(|(_, room)| of_type(room)).map(|(_, room)| room.room.gpu_milli).sum()
+    }
+
     /// The GPU types of the cluster that are in `types`, as indexes.
     pub(super) fn types_in(&self, types: GpuTypeSet) -> impl Iterator<Item = usize> + use<> {
         (0..self.by_whole.len()).filter(move |i| types.has(GpuTypeId(*i as u8)))
@@ -337,6 +348,52 @@ impl FreeCapacity {
         Placement { copy, task, node, count, gpus }
     }
 
+    /// The devices of a node that are wholly free, one bit each.
+    pub fn whole_devices(&self, node: NodeId) -> u64 {
+        self.nodes[node.index()].whole
+    }
+
+    /// Free thousandths of one device of a node.
+    pub fn free_share(&self, node: NodeId, device: u32) -> u64 {
+        self.nodes[node.index()].free_share(device)
+    }
+
+    /// Whether exactly these devices of a node are free, and what a demand takes besides; its state is not asked.
+    pub fn has_part(&self, node: NodeId, gpus: GpuSet, demand: &Resources) -> bool {
+        self.nodes[node.index()].can_take(gpus, demand)
+    }
+
+    /// Takes exactly these devices of a node, and what a demand takes besides.
+    ///
+    /// # Panics
+    /// If that is not free; ask [`Self::has_part`] first.
+    pub fn take_part(&mut self, node: NodeId, gpus: GpuSet, demand: Resources) {
+        self.edit(node, |room| room.take(gpus, demand));
+    }
+
+    /// Gives back what [`Self::take_part`] took.
+    ///
+    /// # Panics
+    /// If a device would be more than wholly free.
+    pub fn release_part(&mut self, node: NodeId, gpus: GpuSet, demand: Resources) {
+        self.edit(node, |room| room.release(gpus, demand));
+    }
+
+    /// Takes a part of one device, and all else that a task demands, on a node that has room for it.
+    ///
+    /// # Panics
+    /// If there is no room for it.
+    pub fn take_on(
+        &mut self,
+        (copy, task): (CopyId, TaskId),
+        (node, device): (NodeId, u32),
+        demand: &Resources,
+    ) -> Placement {
+        let gpus = GpuSet { devices: 1 << device, share_milli: demand.gpu_milli as u16 };
+        self.take_part(node, gpus, *demand);
+        Placement { copy, task, node, count: 1, gpus }
+    }
+
     /// Whether all of an allocation is free, on nodes that take work.
     pub fn has_room_for(&self, allocation: &Allocation, shape: &Parallelism) -> bool {
         let all_take_work = allocation.placements().iter().all(|p| self.takes_work(p.node));
@@ -347,19 +404,21 @@ impl FreeCapacity {
     fn is_free(&self, allocation: &Allocation, shape: &Parallelism) -> bool {
         // Two tasks of one job on one node are checked together: sum first, then compare.
         let placements = allocation.placements();
-        placements.iter().enumerate().all(|(i, p)| {
+        placements.iter().all(|p| {
             let room = &self.nodes[p.node.index()];
             if placements.len() == 1 {
                 return room.is_there && room.can_take(p.gpus, &demand(p, shape));
             }
             let same_node = || placements.iter().filter(|other| other.node == p.node);
             let total = same_node().fold(Resources::NONE, |sum, other| sum + demand(other, shape));
-            let apart = !placements[..i].iter().any(|other| {
-                other.node == p.node
-                    && other.gpus.devices & p.gpus.devices != 0
-                    && u64::from(other.gpus.share_milli) + u64::from(p.gpus.share_milli) > GPU
-            });
-            room.is_there && apart && room.can_take(p.gpus, &total)
+            // Tasks of one job may share a device; what they take of it counts together.
+            let taken = |i: u32| -> u64 {
+                let there = same_node().filter(|other| other.gpus.devices >> i & 1 == 1);
+                there.map(|other| u64::from(other.gpus.share_milli)).sum()
+            };
+            room.is_there
+                && total.fits_in(&room.room)
+                && bits(p.gpus.devices).all(|i| i < room.gpu_count && taken(i) <= room.free_share(i))
         })
     }
 
@@ -391,6 +450,18 @@ impl FreeCapacity {
         for p in allocation.placements() {
             self.edit(p.node, |room| room.release(p.gpus, demand(p, shape)));
         }
+    }
+}
+
+impl FreeCapacity {
+    /// Gives back what one instance of a task has.
+    pub(super) fn release_one(&mut self, placement: &Placement, demand: Resources) {
+        self.edit(placement.node, |room| room.release(placement.gpus, demand));
+    }
+
+    /// How many GPU types there are.
+    pub(super) const fn type_count(&self) -> usize {
+        self.by_whole.len()
     }
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::{
     Allocation, CopyId, DataParallel, GPU, GpuTypeId, GpuTypeSet, MAX_GPUS_PER_NODE, NodeId, Parallelism,
-    Placement, RackId, Resources, SERVER_TASK, TaskGraph, TaskId, Topology, WORKER_TASK, Wanted,
+    Placement, RackId, Resources, SERVER_TASK, Topology, WORKER_TASK, Wanted,
 };
 
 use super::FreeCapacity;
@@ -23,8 +23,12 @@ pub enum Rule {
     Pack,
     /// Like `Pack`, but only the smallest possible number of nodes will do.
     Consolidate,
-    /// One worker at a time on the node with most free GPUs (most free CPUs where there are none).
+    /// One worker at a time on the node with most free GPUs (most free CPUs where there are none); one task of a graph at a
+    /// time, there on the least used device.
     Spread,
+    /// The node with most free GPUs is filled first, then the one with most of the rest; tasks of a graph go to the least
+    /// used device of their node.
+    Fill,
     /// YARN-CS as coded by Tiresias' authors (NSDI 2019): the first node that holds the whole job; a
     /// larger job takes wholly idle nodes of one rack and at most one partial one. It knows no GPU types: where there are
     /// several, nodes are looked at in turn, the first of each type, then the second of each; a gang is on one type.
@@ -34,7 +38,7 @@ pub enum Rule {
 impl Rule {
     /// Whether the rule finds room for a job without constraints whenever enough devices are free.
     pub const fn uses_any_room(self) -> bool {
-        matches!(self, Self::FirstFit | Self::Pack | Self::Spread)
+        matches!(self, Self::FirstFit | Self::Pack | Self::Spread | Self::Fill)
     }
 }
 
@@ -64,10 +68,10 @@ impl<'a> Ask<'a> {
 
 /// The nodes that may be used: one GPU type or several, one rack or all.
 #[derive(Clone, Copy)]
-struct Fence {
-    types: GpuTypeSet,
-    rack: Option<RackId>,
-    node: Option<NodeId>,
+pub(super) struct Fence {
+    pub(super) types: GpuTypeSet,
+    pub(super) rack: Option<RackId>,
+    pub(super) node: Option<NodeId>,
 }
 
 impl FreeCapacity {
@@ -75,7 +79,7 @@ impl FreeCapacity {
     pub fn place(&mut self, rule: Rule, ask: &Ask<'_>) -> Option<Allocation> {
         match ask.shape {
             Parallelism::DataParallel(job) => self.place_workers(rule, ask, job),
-            Parallelism::TaskGraph(graph) => self.place_graph(graph, ask.wanted),
+            Parallelism::TaskGraph(graph) => self.place_graph(rule, graph, ask.wanted),
         }
     }
 
@@ -151,7 +155,12 @@ impl FreeCapacity {
     }
 
     /// The fences to try one after the other.
-    fn fences(&self, rule: Rule, wanted: &Wanted, worker: &Resources) -> impl Iterator<Item = Fence> + use<> {
+    pub(super) fn fences(
+        &self,
+        rule: Rule,
+        wanted: &Wanted,
+        worker: &Resources,
+    ) -> impl Iterator<Item = Fence> + use<> {
         let may_mix = wanted.mixed_gpu_types && rule != Rule::Yarn;
         let one_type = !may_mix && worker.gpu_milli > 0;
         let types: Vec<GpuTypeSet> = if one_type {
@@ -192,6 +201,7 @@ impl FreeCapacity {
         match rule {
             Rule::FirstFit => fill(self.in_order(worker, fence), worker, workers, self),
             Rule::Spread => self.choose_spread(worker, workers, fence),
+            Rule::Fill => fill(self.emptiest_first(worker, fence), worker, workers, self),
             Rule::Yarn => self.choose_yarn(worker, workers, fence),
             Rule::Pack => self
                 .choose_one_node(rule, worker, workers, fence)
@@ -228,13 +238,13 @@ impl FreeCapacity {
         u64::from(room.device_count()) / per_worker
     }
 
-    fn inside(&self, fence: Fence, node: NodeId) -> bool {
+    pub(super) fn inside(&self, fence: Fence, node: NodeId) -> bool {
         fence.rack.is_none_or(|rack| self.node(node).rack == rack)
             && fence.node.is_none_or(|only| only == node)
     }
 
     /// Nodes that could hold at least one worker, in index order; CPU work sees nodes without GPUs first.
-    fn in_order(&self, worker: &Resources, fence: Fence) -> Vec<NodeId> {
+    pub(super) fn in_order(&self, worker: &Resources, fence: Fence) -> Vec<NodeId> {
         let mut nodes: Vec<NodeId> = Vec::new();
         if worker.gpu_milli == 0 {
             nodes.extend(self.without_gpus().iter());
@@ -255,7 +265,7 @@ impl FreeCapacity {
     }
 
     /// The fullest node that holds everything; by index for the rules that want the first.
-    fn choose_one_node(
+    pub(super) fn choose_one_node(
         &self,
         rule: Rule,
         worker: &Resources,
@@ -350,7 +360,14 @@ impl FreeCapacity {
         Some(counts.into_iter().collect())
     }
 
-    fn emptiness(&self, node: NodeId, worker: &Resources) -> u64 {
+    /// Nodes that could hold at least one worker, the emptiest first; ties go to the lower index.
+    pub(super) fn emptiest_first(&self, worker: &Resources, fence: Fence) -> Vec<NodeId> {
+        let mut nodes = self.in_order(worker, fence);
+        nodes.sort_by_key(|node| std::cmp::Reverse(self.emptiness(*node, worker)));
+        nodes
+    }
+
+    pub(super) fn emptiness(&self, node: NodeId, worker: &Resources) -> u64 {
         let room = self.room(node);
         if worker.gpu_milli > 0 { room.gpu_milli } else { room.cpu_milli }
     }
@@ -387,35 +404,6 @@ impl FreeCapacity {
             }
             Some(chosen)
         })
-    }
-
-    /// Every task in order on the fullest node that still holds it, all inside one fence.
-    fn place_graph(&mut self, graph: &TaskGraph, wanted: &Wanted) -> Option<Allocation> {
-        let largest = graph.tasks().iter().map(|task| task.demand).max_by_key(|demand| demand.gpu_milli)?;
-        let fences: Vec<Fence> = self.fences(Rule::Pack, wanted, &largest).collect();
-        let whole_nodes = |fence: &Fence| -> Vec<Fence> {
-            let usable = self.in_order(&largest, *fence);
-            usable.into_iter().map(|node| Fence { node: Some(node), ..*fence }).collect()
-        };
-        let fences = match wanted.topology {
-            Topology::SameNode => fences.iter().flat_map(whole_nodes).collect(),
-            Topology::SameRack | Topology::Anywhere => fences,
-        };
-        fences.into_iter().find_map(|fence| self.place_graph_inside(graph, fence))
-    }
-
-    fn place_graph_inside(&mut self, graph: &TaskGraph, fence: Fence) -> Option<Allocation> {
-        let mut placed: Vec<Placement> = Vec::with_capacity(graph.tasks().len());
-        for (i, task) in graph.tasks().iter().enumerate() {
-            let Some(chosen) = self.choose_one_node(Rule::Pack, &task.demand, 1, fence) else {
-                let shape = Parallelism::TaskGraph(graph.clone());
-                self.release(&Allocation::new(placed), &shape);
-                return None;
-            };
-            let part = (CopyId(0), TaskId(i as u32));
-            placed.push(self.take_slots(part, chosen[0].0, &task.demand, 1));
-        }
-        Some(Allocation::new(placed))
     }
 }
 

@@ -4,7 +4,9 @@ mod easy;
 mod fifo;
 pub mod gavel;
 pub mod hadar;
+mod mlfs;
 mod optimus;
+mod rivals;
 mod sharing;
 mod slaq;
 mod slots;
@@ -27,6 +29,7 @@ pub const ALL: &[&Entry] = &[
     &gavel::GANDIVA,
     &hadar::HADAR,
     &hadar::HADARE,
+    &mlfs::MLF_H,
     &slaq::SLAQ,
     &slaq::SLAQ_TAIL,
     &srtf::SRTF,
@@ -38,6 +41,9 @@ pub const ALL: &[&Entry] = &[
     &slots::SRTF,
     &slots::TETRIS,
     &optimus::ENTRY,
+    &rivals::BORG,
+    &rivals::GANDIVA_POOLS,
+    &mlfs::MLF_C,
 ];
 
 /// The entry with this name.

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use trainyard_sched::control::{Action, Batch, Core, Event, How, Outcome, Settings, Step};
 use trainyard_sched::decide::{Abilities, Policy};
 use trainyard_sched::model::{
-    Allocation, Attempt, Cluster, DataParallel, Declared, GPU, Goals, GpuTypeId, GpuTypeSet, Job, JobId,
-    LossPoint, ModelId, MoveCost, NodeId, NodeState, Parallelism, PriorityClass, RackId, Rate, RateBeside,
-    Rates, Resources, Seed, Span, Task, TaskGraph, TenantId, Tenants, Time, Topology, UNLIMITED, Wanted,
-    WorkerRange,
+    Accuracy, Allocation, Attempt, Cluster, DataParallel, Declared, Edge, GPU, Goals, GpuTypeId, GpuTypeSet,
+    Job, JobId, LossPoint, ModelId, MoveCost, NodeId, NodeState, Parallelism, Placement, PriorityClass,
+    RackId, Rate, RateBeside, Rates, Relaxing, Resources, Seed, Span, StopRule, Task, TaskGraph, TaskId,
+    TaskUse, TenantId, Tenants, Time, Topology, UNLIMITED, Urgency, Usage, Wanted, WorkerRange,
 };
 use trainyard_sched::place::Rule;
 use trainyard_sched::view::Phase;
@@ -139,6 +139,56 @@ fn shape(dice: &mut Dice) -> Parallelism {
     }
 }
 
+/// A job of a few replicas whose tasks share GPUs and talk to each other, and sometimes to parameter servers; of some it
+/// makes progress with only some of its replicas.
+pub(crate) fn graph(dice: &mut Dice) -> Parallelism {
+    let (parts, replicas) = (1 + dice.roll(4) as u32, 1 + dice.roll(3) as u32);
+    let cpu_milli = dice.pick(&[0, 0, 200, 1000]);
+    let shares: Vec<u64> = (0..parts).map(|_| dice.pick(&[100, 200, 300, 300, 600, 1000])).collect();
+    let task = |i: u32| Task {
+        demand: Resources { gpu_milli: shares[(i % parts) as usize], cpu_milli, ..Resources::NONE },
+        parameters: u64::from(1 + i % parts),
+        replica: Some(i / parts),
+        compute_s: 0.5,
+        state_bytes: 1 << 20,
+    };
+    let mut tasks: Vec<Task> = (0..parts * replicas).map(task).collect();
+    let edge = |from: u32, to: u32, bytes| Edge { from: TaskId(from), to: TaskId(to), bytes };
+    let mut edges = Vec::new();
+    for from in 0..parts * replicas {
+        let last = from - from % parts + parts;
+        for to in from + 1..last {
+            if dice.chance(60) {
+                edges.push(edge(from, to, 1 + dice.roll(1 << 20)));
+            }
+        }
+    }
+    for server in 0..dice.pick(&[0, 0, 1, 2]) {
+        let id = parts * replicas + server;
+        let demand = Resources::cpus(1);
+        tasks.push(Task { demand, parameters: 10, replica: None, compute_s: 0.1, state_bytes: 0 });
+        edges.extend((0..replicas).map(|replica| edge(replica * parts + parts - 1, id, 1 << 20)));
+    }
+    Parallelism::TaskGraph(TaskGraph::new(tasks, edges, None, dice.chance(50)).expect("it is sound"))
+}
+
+/// What the tasks of a job use: a half to one and a half of what they demand.
+fn usage(mut dice: Dice, shape: &Parallelism, held: &Allocation) -> Usage {
+    let used = |p: &Placement| {
+        let percent = 50 + dice.roll(101);
+        let demand = p.takes(shape.demand_of(p.task).unwrap_or_default());
+        let used = demand.times(percent);
+        let used = Resources {
+            gpu_milli: used.gpu_milli / 100,
+            cpu_milli: used.cpu_milli / 100,
+            memory_bytes: used.memory_bytes / 100,
+            network_bytes_per_s: used.network_bytes_per_s / 100,
+        };
+        TaskUse { task: p.task, used }
+    };
+    Usage::new(held.placements().iter().map(used).collect())
+}
+
 /// How many models jobs are of.
 const MODELS: u64 = 3;
 
@@ -161,6 +211,43 @@ fn rates(shape: &Parallelism, model: ModelId, cluster: &Cluster) -> Option<Arc<R
         beside.extend((0..MODELS).map(pair));
     }
     Rates::new(alone, beside).shared()
+}
+
+/// When a job may end, and what its owner allows. Most jobs run to their own end.
+fn endings(id: u32, at: Time) -> Goals {
+    let mut dice = Dice::new(u64::from(id) ^ at.0 << 8 ^ 0xacc);
+    if dice.chance(60) {
+        return Goals::default();
+    }
+    let needed = Accuracy(0.5 + 0.45 * dice.roll(100) as f64 / 100.0);
+    Goals {
+        stop: dice.pick(&[StopRule::OwnIterations, StopRule::AtPeak, StopRule::AtAccuracy(needed)]),
+        may_relax: dice.pick(&[
+            Relaxing::ALL,
+            Relaxing { own_to_accuracy: true, ..Relaxing::NONE },
+            Relaxing::NONE,
+        ]),
+        accuracy: Some(needed),
+        ..Goals::default()
+    }
+}
+
+/// Whether a job may end before its own end.
+pub(crate) fn may_end_early(job: &Job) -> bool {
+    job.goals.stop != StopRule::OwnIterations || job.goals.may_relax.any()
+}
+
+/// What a job reports: one loss, or, if it may end early, several with accuracies.
+pub(crate) fn reported(job: &Job, iterations: f64, loss: f64) -> Vec<LossPoint> {
+    if !may_end_early(job) {
+        return vec![LossPoint { iteration: iterations, loss, accuracy: None }];
+    }
+    let top = 0.6 + 0.39 * (Seed(job.id.0.into()).numbered(1).0 % 100) as f64 / 100.0;
+    let point = |k: u32| {
+        let iteration = iterations * f64::from(k) / 8.0;
+        LossPoint { iteration, loss, accuracy: Some(top * (1.0 - (-iteration / 60.0).exp())) }
+    };
+    (1..=8).map(point).collect()
 }
 
 /// A job of any kind. Some can never run on the cluster.
@@ -191,7 +278,7 @@ pub(crate) fn job(dice: &mut Dice, id: u32, at: Time, cluster: &Cluster, tenants
         movable: dice.chance(85),
         weight: dice.pick(&[1.0, 1.0, 2.0]),
         deadline: dice.chance(20).then(|| at + Span::from_secs(dice.roll(5000))),
-        ..Goals::default()
+        ..endings(id, at)
     };
     let mut job = Job {
         tenant: TenantId(dice.roll(tenants.len() as u64) as u32),
@@ -207,6 +294,24 @@ pub(crate) fn job(dice: &mut Dice, id: u32, at: Time, cluster: &Cluster, tenants
         job.declared.rates = None;
     }
     Arc::new(job)
+}
+
+/// The same, and every third one is a graph whose tasks share GPUs.
+pub(crate) fn job_of_tasks(
+    dice: &mut Dice,
+    id: u32,
+    at: Time,
+    cluster: &Cluster,
+    tenants: &Tenants,
+) -> Arc<Job> {
+    let mut job = job(dice, id, at, cluster, tenants);
+    if dice.chance(33) {
+        let own = Arc::make_mut(&mut job);
+        own.shape = graph(dice);
+        own.declared.rates = None;
+        own.goals.urgency = Urgency(dice.roll(11) as u8);
+    }
+    job
 }
 
 /// What a job wants without the types of GPUs on which its smallest gang was found not to fit.
@@ -330,10 +435,10 @@ impl History {
                     0..=4 => Some(Event::Finished { job, attempt, outcome: Outcome::Completed }),
                     5 => Some(Event::Lost { job, attempt, iterations, node: blamed }),
                     6 => Some(Event::Withdrawn { job }),
-                    7 => {
+                    roll @ 7..=20 if roll == 7 || may_end_early(&self.core.state().job(id)?.job) => {
                         let (speed, saved) = (1.0, iterations);
                         let loss = self.dice.roll(100) as f64 / 10.0 + 10.0 / (1.0 + iterations);
-                        let losses = vec![LossPoint { iteration: iterations, loss, accuracy: None }];
+                        let losses = reported(&self.core.state().job(id)?.job, iterations, loss);
                         Some(Event::Progress {
                             job,
                             attempt,
@@ -343,6 +448,11 @@ impl History {
                             losses,
                             copies: Vec::new(),
                         })
+                    }
+                    8..=11 => {
+                        let dice = Dice::new(self.dice.roll(1 << 32));
+                        let usage = usage(dice, &view.job.shape, &view.held);
+                        Some(Event::Used { job, attempt, usage })
                     }
                     _ => None,
                 }
@@ -366,12 +476,21 @@ fn generated_jobs_and_clusters_are_of_every_kind() {
             (0..cluster.gpu_types.len()).filter(|i| !known.has(GpuTypeId(*i as u8))).count()
         };
         for id in 0..10 {
-            let job = job(&mut dice, id, Time::ZERO, &cluster, &tenants);
+            let job = job_of_tasks(&mut dice, id, Time::ZERO, &cluster, &tenants);
+            let graph = match &job.shape {
+                Parallelism::TaskGraph(graph) => Some(graph),
+                Parallelism::DataParallel(_) => None,
+            };
+            let graph_is = |test: fn(&TaskGraph) -> bool| graph.is_some_and(test);
             let data = job.shape.data_parallel();
             let of = |test: fn(&DataParallel) -> bool| data.is_some_and(test);
             let kinds = kinds.into_iter().chain([
                 no_gpus,
                 ("graph", data.is_none()),
+                ("partial graph", graph_is(TaskGraph::is_partial)),
+                ("edges", graph_is(|graph| !graph.edges().is_empty())),
+                ("replicas", graph_is(|graph| graph.replicas().len() > 1)),
+                ("servers of a graph", graph_is(|graph| graph.tasks().iter().any(|t| t.replica.is_none()))),
                 ("shared", of(|d| (1..GPU).contains(&d.worker.gpu_milli))),
                 ("cpu only", of(|d| d.worker.gpu_milli == 0)),
                 ("elastic", of(|d| !d.workers.is_fixed())),
@@ -381,6 +500,8 @@ fn generated_jobs_and_clusters_are_of_every_kind() {
                 ("class", job.goals.class.0 > 0),
                 ("model", job.model.is_some()),
                 ("deadline", job.goals.deadline.is_some()),
+                ("at peak", job.goals.stop == StopRule::AtPeak),
+                ("may be relaxed", job.goals.may_relax == Relaxing::ALL),
                 ("misfit", job.wanted.gpu_types == GpuTypeSet::ALL && misfits(&job) > 0),
                 ("pair", job.declared.rates.as_ref().is_some_and(|rates| !rates.beside().is_empty())),
             ]);

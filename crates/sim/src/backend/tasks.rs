@@ -8,7 +8,7 @@ use trainyard_sched::model::{
 
 use super::{Coming, SimBackend};
 use crate::running::Running;
-use crate::tasks::{Around, RunningTasks, TrueGraph, crossings, iterations_per_s};
+use crate::tasks::{Around, Flows, RunningTasks, TrueGraph, crossings, iterations_per_s};
 use crate::truth::Speed;
 
 /// How often what tasks use changes, and is told.
@@ -54,8 +54,13 @@ impl SimBackend {
             (&run.tasks, &self.workload.jobs[id.index()].0.shape)
         {
             let at = |task: TaskId| tasks.placed[task.index()].map(|(node, _)| node);
-            for (from, to) in crossings(graph, at) {
-                self.loads.add_flow(from, to, sign);
+            let mut ends: Vec<NodeId> = crossings(graph, at).flat_map(<[NodeId; 2]>::from).collect();
+            if self.physics.flows == Flows::Jobs {
+                ends.sort_unstable();
+                ends.dedup();
+            }
+            for node in ends {
+                self.loads.add_flow(node, sign);
             }
         }
     }

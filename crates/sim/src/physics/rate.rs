@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use trainyard_sched::estimate::ring_all_reduce_s;
 use trainyard_sched::model::{Allocation, Cluster, GpuTypeId, Job, Link, Parallelism, SERVER_TASK, TaskId};
 
-use crate::tasks;
+use crate::tasks::{self, Flows};
 use crate::truth::{Speed, Truth};
 
 use super::{Extent, Locality};
@@ -28,6 +28,8 @@ pub struct Physics {
     pub sharing_slowdown: f64,
     /// Whether jobs on several nodes share the links of their nodes.
     pub shared_links: bool,
+    /// What shares the network of a node among jobs that are graphs of tasks.
+    pub flows: Flows,
 }
 
 impl Default for Physics {
@@ -38,6 +40,7 @@ impl Default for Physics {
             cluster_factor: 1.0,
             sharing_slowdown: 0.0,
             shared_links: false,
+            flows: Flows::Jobs,
         }
     }
 }

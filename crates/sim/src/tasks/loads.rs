@@ -14,7 +14,7 @@ struct Load {
     used: [f64; 4],
     /// Of each device, in whole devices.
     devices: Vec<f64>,
-    /// Edges of graphs that lead from or to another node.
+    /// What shares its network; see [`Flows`](super::Flows).
     flows: u32,
 }
 
@@ -63,12 +63,10 @@ impl Loads {
         }
     }
 
-    /// An edge of a graph leads from one node to another, or does so no longer.
-    pub(crate) fn add_flow(&mut self, from: NodeId, to: NodeId, sign: i32) {
-        for node in [from, to] {
-            let flows = &mut self.nodes[node.index()].flows;
-            *flows = flows.saturating_add_signed(sign);
-        }
+    /// Something flows to or from a node, or does so no longer.
+    pub(crate) fn add_flow(&mut self, node: NodeId, sign: i32) {
+        let flows = &mut self.nodes[node.index()].flows;
+        *flows = flows.saturating_add_signed(sign);
     }
 
     /// By how much everything on these devices of a node is slower: what is used most there, as a multiple of what there is,
@@ -143,13 +141,13 @@ mod tests {
         let mut loads = Loads::new(&cluster);
         assert_eq!(loads.flow_bytes_per_s(NodeId(0)), Some(100.0));
         for _ in 0..4 {
-            loads.add_flow(NodeId(0), NodeId(1), 1);
+            loads.add_flow(NodeId(0), 1);
         }
         assert_eq!(
             (loads.flow_bytes_per_s(NodeId(0)), loads.flow_bytes_per_s(NodeId(1))),
             (Some(25.0), None)
         );
-        loads.add_flow(NodeId(0), NodeId(1), -1);
+        loads.add_flow(NodeId(0), -1);
         assert_eq!(loads.flow_bytes_per_s(NodeId(0)), Some(100.0 / 3.0));
         assert_eq!(loads.free_bytes_per_s(NodeId(0)), Some(100.0));
     }

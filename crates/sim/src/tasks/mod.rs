@@ -8,11 +8,24 @@ mod loads;
 mod pace;
 mod wander;
 
+use serde::{Deserialize, Serialize};
 use trainyard_sched::model::{Allocation, NodeId, Resources, TaskGraph, TaskId, Time};
 
 pub(crate) use loads::{Loads, scaled};
 pub(crate) use pace::{Around, crossings, iterations_per_s};
 pub use wander::{TrueGraph, Wander};
+
+/// What shares the network of a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Flows {
+    /// The jobs of which tasks there talk to other nodes: data passes through a graph from layer to layer, so most edges of a
+    /// job are idle while one of them is used.
+    #[default]
+    Jobs,
+    /// Each edge that leads from or to another node, as if all of them were used all the time.
+    Edges,
+}
 
 /// The tasks of one attempt of a job.
 #[derive(Clone, Debug)]

@@ -23,6 +23,12 @@ pub struct LossHistory {
     taken: u64,
     ignored: u64,
     restarts: u32,
+    /// Accuracies taken in since it last began from scratch.
+    #[serde(default)]
+    measured: u64,
+    /// The best of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    best: Option<f64>,
 }
 
 impl LossHistory {
@@ -70,6 +76,8 @@ impl LossHistory {
         self.lowest = self.points.iter().map(|point| point.loss).fold(f64::INFINITY, f64::min);
         let changes = self.points.windows(2).map(|pair| change(&pair[0], &pair[1]));
         self.largest_change = changes.fold(0.0, f64::max);
+        self.measured = self.accuracies().count() as u64;
+        self.best = self.accuracies().map(|(_, accuracy)| accuracy).reduce(f64::max);
         self.refit(declared, fitting);
     }
 
@@ -102,6 +110,10 @@ impl LossHistory {
             self.largest_change = self.largest_change.max(change(before, &point));
         }
         self.lowest = if self.points.is_empty() { point.loss } else { self.lowest.min(point.loss) };
+        if let Some(accuracy) = point.accuracy.filter(|accuracy| accuracy.is_finite()) {
+            self.measured += 1;
+            self.best = Some(self.best.map_or(accuracy, |best| best.max(accuracy)));
+        }
         self.points.push(point);
         self.taken += 1;
         if self.points.len() > MAX_LOSS_POINTS {
@@ -118,6 +130,7 @@ impl LossHistory {
         self.points.clear();
         (self.fit, self.fitter) = (None, Fitter::default());
         (self.largest_change, self.lowest) = (0.0, 0.0);
+        (self.measured, self.best) = (0, None);
     }
 
     fn at(&self, iteration: f64) -> Result<usize, usize> {
@@ -153,6 +166,22 @@ impl LossHistory {
     /// matter. 0 before the first.
     pub fn largest(&self) -> f64 {
         self.points.iter().map(|point| point.loss.abs()).fold(0.0, f64::max)
+    }
+
+    /// The accuracies that are kept, with their iterations.
+    pub fn accuracies(&self) -> impl DoubleEndedIterator<Item = (f64, f64)> + '_ {
+        let finite = |point: &LossPoint| Some((point.iteration, point.accuracy.filter(|y| y.is_finite())?));
+        self.points.iter().filter_map(finite)
+    }
+
+    /// How many accuracies were reported since the job last began from scratch, kept or not.
+    pub const fn measured(&self) -> u64 {
+        self.measured
+    }
+
+    /// The best accuracy that was reported since the job last began from scratch.
+    pub const fn best_accuracy(&self) -> Option<f64> {
+        self.best
     }
 
     /// The fitted curve, if one was wanted and could be fitted.

@@ -19,7 +19,8 @@
 //! `normaliser`: by what a fall of the loss is divided: `range`, from the first loss to the last expected, or
 //! `largest_change`, the largest change of one iteration, which is the paper's wording. `range` serves better on SLAQ's own
 //! numbers. `floor`: the part of the fair share that every job gets in any case; as published none.
-//! `tail`, `trained_at`: see below; as published nothing.
+//! `tail`, `trained_at`: see below; as published nothing. `takes_turns`: whether those that run give way where not everybody
+//! can have its least; otherwise who has its least keeps it, and the others are let in as they came.
 //! `use_targets`: whether declared targets (hints, for jobs without a model of convergence) are the end of the range and the
 //! best loss that counts. `trust_curves`: whether a declared curve is believed before reports.
 //! `new_iterations`, `new_cap`, `new_ratio`: of a job without a prediction each change counts as `new_ratio` of the one
@@ -31,7 +32,8 @@
 //!
 //! # Where we differ
 //! The paper has one kind of resource and elastic jobs. Here a job of fixed size is one claim for all of its workers, at its
-//! least from the start. GPU types are pools of their own; a job grows on the type that it has. Jobs that must not be moved
+//! least from the start. A graph of tasks counts by its complete replicas, where it makes progress with some of them, and is one
+//! claim otherwise (MLFS, CoNEXT 2020, runs SLAQ so); its speed goes with its replicas. GPU types are pools of their own; a job grows on the type that it has. Jobs that must not be moved
 //! keep the size they began with. With more jobs than room, first come those that never ran, then
 //! those that wait longest, inside their priority class; of those that run the latest submitted give way. A job that would lose all that it did is not made to wait. A job's
 //! weight multiplies what it gains. Limits and guarantees of
@@ -47,9 +49,10 @@
 
 mod shares;
 mod turns;
+mod units;
 mod worth;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -58,17 +61,15 @@ use crate::decide::{
     chosen, counted, defaults, flagged, numbered, parameters,
 };
 use crate::estimate::{Fitting, Recency};
-use crate::model::{Allocation, GpuTypeId, GpuTypeSet, Job, JobId, Resources, Span, Time, WORKER_TASK};
+use crate::model::{Job, JobId, Span, Time};
 use crate::place::Rule;
 use crate::rank::{Offer, Shape, hand_out};
 use crate::view::{Causes, JobView, Phase, Snapshot};
 
-use shares::{ChangeCost, Claim, PoolSet, Pools, Shares, divide};
+use shares::{ChangeCost, Claim, Shares, divide};
 use turns::{Turn, Turns};
+use units::{Kind, pools, pools_of};
 use worth::{Normaliser, Outlook, Worth, speed};
-
-/// No job is given more workers than this, however much room is not tracked.
-const MOST_WORKERS: u32 = 1 << 16;
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Parameters {
@@ -80,6 +81,7 @@ struct Parameters {
     tail: f64,
     trained_at: f64,
     overhead: f64,
+    takes_turns: bool,
     use_targets: bool,
     trust_curves: bool,
     new_iterations: f64,
@@ -102,6 +104,7 @@ impl Default for Parameters {
             tail: 0.0,
             trained_at: 0.01,
             overhead: 0.1,
+            takes_turns: true,
             use_targets: true,
             trust_curves: true,
             new_iterations: 3.0,
@@ -152,6 +155,7 @@ const PARAMETERS: &[Parameter] = &[
         (0.0, 1e9),
         "what finishing counts beside the fall of the loss over the whole training; 0 as published",
     ),
+    flagged("takes_turns", "with more jobs than room, those that run give way to those that wait"),
     numbered("trained_at", "", (1e-9, 0.999), "a job is done where this part of its range of losses is left"),
     flagged("trust_curves", "believe a declared curve before there are reports"),
     flagged("use_targets", "take a declared target for the best loss that counts"),
@@ -181,15 +185,15 @@ impl Slaq {
         if news.rebuilt || !seen.changed.nodes.is_empty() {
             self.unplaceable.clear();
         }
-        let placed = self.admit(seen);
+        let placed = self.admit(seen, news.jobs.into_iter().collect());
         let (sized, claims) = self.claims(seen, &placed);
-        let pools = self.pools(seen, &sized, &claims);
+        let pools = pools(seen, &self.plan, &sized, &claims);
         let shares = divide(&claims, &pools, self.parameters.floor);
         self.apply(seen, &sized, &claims, &shares);
     }
 
     /// Gives everybody its least, as far as there is room. Returns the jobs that had no target before.
-    fn admit(&mut self, seen: &Snapshot) -> Vec<JobId> {
+    fn admit(&mut self, seen: &Snapshot, fresh: BTreeSet<JobId>) -> Vec<JobId> {
         let rule = self.parameters.placement;
         let (mut waiting, mut running) = (Vec::new(), Vec::new());
         for view in seen.jobs() {
@@ -208,11 +212,15 @@ impl Slaq {
         if waiting.is_empty() {
             return Vec::new();
         }
-        let mut turns = Turns::new(waiting, running);
+        if !self.parameters.takes_turns {
+            running.clear();
+        }
+        let mut turns = Turns::new(waiting, running, fresh);
         let mut placed = turns.place_who_fit(&mut self.plan, rule);
         if turns.is_anybody_waiting() {
             for view in seen.jobs().filter(|view| can_change(view)) {
                 self.plan.shrink(view.id());
+                self.plan.shrink_replicas(view.id());
             }
             placed.extend(turns.rotate(&mut self.plan, rule));
         }
@@ -221,7 +229,7 @@ impl Slaq {
 
     fn never_fits(&mut self, seen: &Snapshot, job: &Job) -> Option<Reason> {
         let rule = self.parameters.placement;
-        *self.unplaceable.entry(Shape::of(job)).or_insert_with(|| Plan::unplaceable(seen, job, rule))
+        *self.unplaceable.entry(Shape::of(job)).or_insert_with(|| Plan::least_unplaceable(seen, job, rule))
     }
 
     /// Whether a job was changed so short a time ago that what it cost, so many seconds, has not come in.
@@ -266,20 +274,18 @@ impl Slaq {
             let id = view.id();
             let Some(target) = self.plan.target(id) else { continue };
             let is_new = placed.binary_search(&id).is_ok();
-            let Some(shape) = view.job.shape.data_parallel().filter(|shape| !shape.workers.is_fixed()) else {
-                continue;
-            };
+            let Some(kind) = Kind::of(&view.job) else { continue };
             if !(is_new || can_change(view)) {
                 continue;
             }
             let young = view.iterations(seen.at) < self.parameters.new_iterations;
             let by_curve = self.parameters.trust_curves && view.job.declared.loss.curve.is_some();
-            all.0.push(Sized { id, has: target.workers() });
+            all.0.push(Sized { id, has: kind.units_in(target) });
             all.1.push(Claim {
-                least: shape.workers.min.max(1),
-                most: shape.workers.max.clamp(shape.workers.min.max(1), MOST_WORKERS.max(shape.workers.min)),
-                worker: shape.worker,
-                pools: self.pools_of(seen, &view.job, target),
+                least: kind.least,
+                most: kind.most,
+                worker: kind.unit,
+                pools: pools_of(seen, &self.plan, &view.job, target),
                 worth: Worth::of(view, &outlook),
                 cap: (young && !by_curve).then_some(self.parameters.new_cap),
                 change: self.change_cost(seen, view).filter(|_| !is_new),
@@ -292,44 +298,10 @@ impl Slaq {
         let load_s = view.job.move_cost.load.as_secs_f64();
         let Parameters { epoch_s, overhead, .. } = self.parameters;
         (load_s > 0.0).then(|| ChangeCost {
-            held: view.target.workers(),
+            held: Kind::of(&view.job).map_or(0, |kind| kind.units_in(&view.target)),
             part: (load_s / epoch_s).min(overhead),
             is_recent: self.is_recent(seen, view, view.job.move_cost.load),
         })
-    }
-
-    /// The pools that further workers of a job may come from.
-    fn pools_of(&self, seen: &Snapshot, job: &Job, target: &Allocation) -> PoolSet {
-        let types = seen.cluster.gpu_types.len();
-        let has_gpus = job.shape.data_parallel().is_some_and(|shape| shape.worker.gpu_milli > 0);
-        if !has_gpus {
-            return (1 << (types + 1)) - 1;
-        }
-        let held: Vec<GpuTypeId> =
-            target.placements().iter().filter_map(|p| self.plan.free().gpu_type(p.node)).collect();
-        let usable = if job.wanted.mixed_gpu_types { job.wanted.gpu_types } else { GpuTypeSet::of(&held) };
-        let of_type = |i: &usize| usable.has(GpuTypeId(*i as u8));
-        (0..types).filter(of_type).fold(0, |set, i| set | 1 << (i + 1))
-    }
-
-    /// What is free, and what the claims hold beyond their least.
-    fn pools(&self, seen: &Snapshot, sized: &[Sized], claims: &[Claim]) -> Pools {
-        let free = self.plan.free();
-        let pool = |node| free.gpu_type(node).map_or(0, |gpu_type| gpu_type.index() + 1);
-        let mut pools = vec![Resources::NONE; seen.cluster.gpu_types.len() + 1];
-        for node in seen.cluster.nodes.iter().filter(|node| free.takes_work(node.id)) {
-            pools[pool(node.id)] += free.room(node.id);
-        }
-        for (sized, claim) in sized.iter().zip(claims) {
-            let target = self.plan.target(sized.id).expect("a claim has a target");
-            let mut least = claim.least;
-            for p in target.placements().iter().filter(|p| p.task == WORKER_TASK) {
-                let kept = p.count.min(least);
-                least -= kept;
-                pools[pool(p.node)] += claim.worker.times(u64::from(p.count - kept));
-            }
-        }
-        Pools(pools)
     }
 
     /// Brings the plan to these shares: first what shrinks, then what grows. Where constraints or gaps keep a job from
@@ -338,10 +310,10 @@ impl Slaq {
         let rule = self.parameters.placement;
         let mut units: Vec<u32> = sized.iter().map(|sized| sized.has).collect();
         for (i, wanted) in shares.units.iter().enumerate().filter(|(i, wanted)| **wanted < sized[*i].has) {
-            units[i] = self.plan.resize(sized[i].id, *wanted, rule);
+            units[i] = self.plan.resize_units(sized[i].id, *wanted, rule);
         }
         for (i, wanted) in shares.units.iter().enumerate().filter(|(i, wanted)| **wanted > sized[*i].has) {
-            units[i] = self.plan.resize(sized[i].id, *wanted, rule);
+            units[i] = self.plan.resize_units(sized[i].id, *wanted, rule);
         }
         if units != shares.units {
             self.spread_rest(sized, claims, &mut units);
@@ -362,7 +334,7 @@ impl Slaq {
             (units < claim.most && !change).then(|| claim.worth.value(units + 1) - claim.worth.value(units))
         };
         hand_out(&mut (&mut self.plan, units), claims.len(), f64::NEG_INFINITY, gain, |(plan, units), i| {
-            let has = plan.resize(sized[i].id, units[i] + 1, rule);
+            let has = plan.resize_units(sized[i].id, units[i] + 1, rule);
             let grew = has > units[i];
             units[i] = has;
             if grew { Offer::Taken } else { Offer::NoRoom }

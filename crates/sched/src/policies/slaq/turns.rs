@@ -2,7 +2,7 @@
 //! that run (specification A2.6; the paper does not say what happens with more jobs than cores).
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::decide::{Plan, Reason, Verdict};
@@ -47,30 +47,36 @@ pub(super) struct Turns {
     waiting: Vec<(Turn, Arc<Job>)>,
     /// By turn, the last one first.
     running: Vec<(Turn, Arc<Job>)>,
+    /// Jobs of which nothing was said yet, or something else.
+    fresh: BTreeSet<JobId>,
 }
 
 impl Turns {
-    pub(super) fn new(mut waiting: Vec<(Turn, Arc<Job>)>, mut running: Vec<(Turn, Arc<Job>)>) -> Self {
+    pub(super) fn new(
+        mut waiting: Vec<(Turn, Arc<Job>)>,
+        mut running: Vec<(Turn, Arc<Job>)>,
+        fresh: BTreeSet<JobId>,
+    ) -> Self {
         waiting.sort_unstable_by_key(|(turn, _)| *turn);
         running.sort_unstable_by_key(|(turn, _)| Reverse(*turn));
-        Self { waiting, running }
+        Self { waiting, running, fresh }
     }
 
     /// Whether anybody waits who would not fit as things are. Those who fit are placed.
     pub(super) fn place_who_fit(&mut self, plan: &mut Plan, rule: Rule) -> Vec<JobId> {
-        let mut stuck: Vec<Shape> = Vec::new();
+        let mut stuck: BTreeSet<Shape> = BTreeSet::new();
         let mut placed = Vec::new();
         let mut alone = true;
         self.waiting.retain(|(turn, job)| {
             let shape = Shape::of(job);
             // As soon as one of a shape has to wait, later ones of another shape might take what it needs.
-            if alone && !stuck.contains(&shape) && plan.place(job, rule) {
+            if alone && !stuck.contains(&shape) && plan.place_least(job, rule) {
                 placed.push(turn.id);
                 plan.say(turn.id, Verdict::Run(Reason::Chosen));
                 return false;
             }
             alone &= plan.keeps_away(job.id);
-            stuck.push(shape);
+            stuck.insert(shape);
             true
         });
         placed
@@ -85,7 +91,7 @@ impl Turns {
     /// are not.
     pub(super) fn rotate(mut self, plan: &mut Plan, rule: Rule) -> Vec<JobId> {
         let mut placed = Vec::new();
-        let mut stuck: Vec<Shape> = Vec::new();
+        let mut stuck: BTreeSet<Shape> = BTreeSet::new();
         let mut paused: Vec<(Turn, Arc<Job>, JobId)> = Vec::new();
         let mut still = Vec::new();
         let mut running = std::mem::take(&mut self.running);
@@ -98,14 +104,14 @@ impl Turns {
                 continue;
             }
             if !plan.keeps_away(job.id) {
-                stuck.push(shape);
+                stuck.insert(shape);
             }
             still.push((turn, job));
         }
         let turn_over: BTreeMap<JobId, JobId> = paused.iter().map(|(turn, _, by)| (turn.id, *by)).collect();
         still.extend(paused.into_iter().map(|(turn, job, _)| (turn, job)));
         still.sort_unstable_by_key(|(turn, _)| *turn);
-        fill(plan, rule, &still, &turn_over, &mut placed);
+        fill(plan, rule, &still, (&turn_over, &self.fresh), &mut placed);
         placed
     }
 }
@@ -120,7 +126,7 @@ fn displace(
     paused: &mut Vec<(Turn, Arc<Job>, JobId)>,
 ) -> bool {
     let mut taken = 0;
-    while !plan.place(job, rule) {
+    while !plan.place_least(job, rule) {
         let Some((_, victim)) = running.get(taken).filter(|(later, _)| *later > turn) else {
             for (_, victim) in running[..taken].iter().rev() {
                 let back = plan.undo_evict(victim);
@@ -143,7 +149,7 @@ fn fill(
     plan: &mut Plan,
     rule: Rule,
     still: &[(Turn, Arc<Job>)],
-    turn_over: &BTreeMap<JobId, JobId>,
+    (turn_over, fresh): (&BTreeMap<JobId, JobId>, &BTreeSet<JobId>),
     placed: &mut Vec<JobId>,
 ) {
     let mut first: BTreeMap<Shape, JobId> = BTreeMap::new();
@@ -154,9 +160,13 @@ fn fill(
         }
         let shape = Shape::of(job);
         let ahead = first.get(&shape).copied();
-        if ahead.is_none() && plan.place(job, rule) {
+        if ahead.is_none() && plan.place_least(job, rule) {
             placed.push(turn.id);
             plan.say(turn.id, Verdict::Run(Reason::Chosen));
+            continue;
+        }
+        // Graphs are shapes of their own: what was said of one that still waits stands.
+        if paused_by.is_none() && !fresh.contains(&turn.id) && job.shape.data_parallel().is_none() {
             continue;
         }
         let verdict = match (paused_by, ahead) {

@@ -138,7 +138,7 @@ fn least_servers(view: &JobView) -> u32 {
 pub(super) fn speed(view: &JobView) -> Option<SpeedFunction> {
     let declared = &view.job.declared;
     declared.speed.clone().or_else(|| fit_fixed_part(view.speeds.points())).or_else(|| {
-        let reference = view.job.shape.data_parallel()?.workers.min.max(1);
+        let reference = view.job.shape.data_parallel().map_or(1, |shape| shape.workers.min.max(1));
         let iteration_s = declared.iteration?.as_secs_f64();
         (iteration_s > 0.0).then_some(SpeedFunction::Linear { iteration_s, reference })
     })
