@@ -40,7 +40,7 @@ impl Job {
         let (checkpoint, report) = (path("state.safetensors"), path("report"));
         let cut = ["--partitions", &of, "--partition", &text, "--meet", "meet", "--output", "json"];
         let files = ["--checkpoint", &checkpoint, "--every", "5", "--resume", "--report", &report];
-        let stop = ["--iterations", &self.iterations];
+        let stop = ["--iterations", &self.iterations, "--patience", "3"];
         let name = format!("{number}-{}", self.moves);
         Member::start(self.place.path(), &name, &[&JOB[..], &cut, &files, &stop].concat(), &[])
     }
@@ -110,13 +110,17 @@ fn each_partition_is_moved_and_killed_and_the_others_stay() {
         job.again(number);
         job.trains_on();
     }
-    // One that hangs is lost, and its place is not taken before that is known.
+    // One that hangs is lost, too, and when it wakes its place is taken.
     job.members[1].signal("-STOP");
-    let again = job.member(1, 3);
-    let hung = std::mem::replace(&mut job.members[1], again);
+    let lost = "waits for partition 1: it was silent for too long";
+    until("it is missed", || job.members[0].said().contains(lost));
+    job.moves += 1;
+    let new = job.member(1, 3);
+    let mut hung = std::mem::replace(&mut job.members[1], new);
+    job.trains_on();
     hung.signal("-CONT");
+    job.trains_on();
     hung.signal("-TERM");
-    let mut hung = hung;
     hung.ends_well();
     job.trains_on();
     let same = |number: usize| job.members[number].said().matches("learns from").count();
@@ -140,6 +144,7 @@ fn what_cannot_be_is_told() {
     job.members[0].ends_well();
     // The one after it does not take part in another training.
     let cut = ["--partitions", "2", "--partition", "0", "--meet", "meet", "--seed", "7"];
+    let cut = [&cut[..], &["--iterations", "100000000"]].concat();
     let mut other = Member::start(job.place.path(), "other", &[&JOB[..], &cut].concat(), &[]);
     job.members[1].ends_badly("without partition 0: it refuses: its seed is");
     other.signal("-TERM");

@@ -13,7 +13,7 @@ use std::sync::{Arc, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
 use trainyard_sched::control::{Core, Head, JOURNAL_VERSION, Moment, Outcome, Record, run};
-use trainyard_sched::model::{Cluster, Job, JobId, NodeId, NodeState, Seed, Tenants, Time};
+use trainyard_sched::model::{Cluster, Job, JobId, NodeId, NodeState, Parallelism, Seed, Tenants, Time};
 use trainyard_sched::place::largest_gang;
 use trainyard_sched::view::JobView;
 
@@ -146,6 +146,14 @@ pub enum Refusal {
         /// What would fit.
         most: u32,
     },
+    /// The same of a job of tasks.
+    #[error(
+        "this job can never run on this cluster: its {tasks} tasks do not fit side by side when everything is idle"
+    )]
+    TasksNeverFit {
+        /// How many it has.
+        tasks: usize,
+    },
     /// What it runs, or how it is followed, makes no sense.
     #[error("{0}")]
     Work(String),
@@ -269,7 +277,10 @@ impl Handle {
         let least = job.shape.data_parallel().map_or(1, |shape| shape.workers.min);
         let most = largest_gang(&self.cluster, &job.shape, &job.wanted);
         if most < least {
-            return Err(Refusal::NeverFits { least, most });
+            return Err(match &job.shape {
+                Parallelism::TaskGraph(graph) => Refusal::TasksNeverFit { tasks: graph.tasks().len() },
+                Parallelism::DataParallel(_) => Refusal::NeverFits { least, most },
+            });
         }
         self.ask(|reply| Message::Submit(Box::new(submission), reply))
     }

@@ -8,7 +8,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use subtle::ConstantTimeEq as _;
-use trainyard_sched::model::{Attempt, CopyId, JobId};
+use trainyard_sched::model::{Attempt, CopyId, JobId, TaskId};
 
 use crate::report::{BodyError, Sent};
 
@@ -48,7 +48,12 @@ pub fn folder_of_copy(attempt: &Path, copy: CopyId) -> PathBuf {
     attempt.join(format!("copy-{}", copy.0))
 }
 
-/// Who sends: an attempt, or one of its copies.
+/// The folder of a start of a task in that of its attempt.
+pub fn folder_of_task(attempt: &Path, (task, start): (TaskId, u32)) -> PathBuf {
+    attempt.join(format!("task-{}-{start}", task.0))
+}
+
+/// Who sends: an attempt, one of its copies, or one of its tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sender {
     /// The job.
@@ -57,13 +62,19 @@ pub struct Sender {
     pub attempt: Attempt,
     /// Which copy, if there are several.
     pub copy: Option<CopyId>,
+    /// Which task, and which start of it, if its job is a graph of tasks.
+    pub task: Option<(TaskId, u32)>,
 }
 
 impl Sender {
     /// Its folder, below the one where all jobs are.
     pub fn folder(&self, jobs: &Path) -> PathBuf {
         let attempt = folder_of(jobs, self.job, self.attempt);
-        self.copy.map_or_else(|| attempt.clone(), |copy| folder_of_copy(&attempt, copy))
+        match (self.copy, self.task) {
+            (Some(copy), _) => folder_of_copy(&attempt, copy),
+            (None, Some(task)) => folder_of_task(&attempt, task),
+            (None, None) => attempt,
+        }
     }
 }
 
@@ -85,8 +96,12 @@ pub fn open(jobs: &Path, sender: Sender) -> io::Result<String> {
     }
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(secret.as_bytes())?;
-    let copy = sender.copy.map_or_else(String::new, |copy| format!(".{}", copy.0));
-    Ok(format!("{PREFIX}-{}-{}{copy}-{secret}", sender.job.0, sender.attempt.0))
+    let member = match (sender.copy, sender.task) {
+        (Some(copy), _) => format!(".{}", copy.0),
+        (None, Some((task, start))) => format!(".{}.{start}", task.0),
+        (None, None) => String::new(),
+    };
+    Ok(format!("{PREFIX}-{}-{}{member}-{secret}", sender.job.0, sender.attempt.0))
 }
 
 /// No report is taken any more for the attempt of this folder.
@@ -124,11 +139,15 @@ pub fn deliver(jobs: &Path, token: &str, body: &[u8]) -> Result<usize, Undeliver
 fn parts(token: &str) -> Option<(Sender, &str)> {
     let mut parts = token.strip_prefix(PREFIX)?.strip_prefix('-')?.splitn(3, '-');
     let (job, attempt, secret) = (parts.next()?, parts.next()?, parts.next()?);
-    let (attempt, copy) = match attempt.split_once('.') {
-        Some((attempt, copy)) => (attempt, Some(CopyId(copy.parse().ok()?))),
-        None => (attempt, None),
+    // An attempt, its copy, or its task and which start of it.
+    let mut numbers = attempt.splitn(3, '.');
+    let attempt = Attempt(numbers.next()?.parse().ok()?);
+    let (copy, task) = match (numbers.next(), numbers.next()) {
+        (Some(task), Some(start)) => (None, Some((TaskId(task.parse().ok()?), start.parse().ok()?))),
+        (Some(copy), None) => (Some(CopyId(copy.parse().ok()?)), None),
+        _ => (None, None),
     };
-    Some((Sender { job: JobId(job.parse().ok()?), attempt: Attempt(attempt.parse().ok()?), copy }, secret))
+    Some((Sender { job: JobId(job.parse().ok()?), attempt, copy, task }, secret))
 }
 
 #[cfg(test)]
@@ -138,16 +157,19 @@ mod tests {
     #[test]
     fn reports_are_taken_with_the_token_of_their_attempt_and_no_other() {
         let jobs = tempfile::tempdir().unwrap();
-        let senders = [(1, None), (2, None), (2, Some(CopyId(1)))];
-        let opened = senders.map(|(attempt, copy)| {
-            let sender = Sender { job: JobId(3), attempt: Attempt(attempt), copy };
+        let task = Some((TaskId(1), 4));
+        let senders = [(1, None, None), (2, None, None), (2, Some(CopyId(1)), None), (2, None, task)];
+        let opened = senders.map(|(attempt, copy, task)| {
+            let sender = Sender { job: JobId(3), attempt: Attempt(attempt), copy, task };
             fs::create_dir_all(sender.folder(jobs.path())).unwrap();
             (open(jobs.path(), sender).unwrap(), sender.folder(jobs.path()))
         });
-        let [(token, folder), (other, _), (copy, of_copy)] = &opened;
+        let [(token, folder), (other, _), (copy, of_copy), (task, of_task)] = &opened;
         assert_ne!(token, other);
         assert_eq!(deliver(jobs.path(), copy, b"{\"step\": 9}").unwrap(), 1);
         assert_eq!(fs::read_to_string(sent(of_copy)).unwrap(), "\n{\"iteration\":9.0}\n");
+        assert_eq!(deliver(jobs.path(), task, b"{\"step\": 7}").unwrap(), 1);
+        assert_eq!(fs::read_to_string(sent(of_task)).unwrap(), "\n{\"iteration\":7.0}\n");
         assert_eq!(deliver(jobs.path(), token, b"{\"step\": 4}").unwrap(), 1);
         assert_eq!(fs::read_to_string(sent(folder)).unwrap(), "\n{\"iteration\":4.0}\n");
         let swapped = format!("{PREFIX}-3-1-{}", other.rsplit('-').next().unwrap());

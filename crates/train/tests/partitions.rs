@@ -271,7 +271,7 @@ fn what_does_not_belong_together_is_refused() {
     let told = try_one(1, 2, NUMBERS, job.stops);
     assert!(told.contains("without partition 0: it refuses: its list of parameters is"), "{told}");
     let told = try_one(1, 2, DEEP, STOPS);
-    assert!(told.contains("it ends at"), "{told}");
+    assert!(told.contains("it is to end otherwise"), "{told}");
     let told = try_one(1, 3, DEEP, job.stops);
     assert!(told.contains("one of 3 partitions"), "{told}");
     let reached = job.iteration();

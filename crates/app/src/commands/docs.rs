@@ -155,9 +155,16 @@ fn api() -> String {
     }
     text.push_str("\n## A job\n\nThe body of `POST /v1/jobs`, and the keys of the file that `trainyard submit` reads. An unknown key \
         is an error.\n\n| key | meaning |\n| --- | --- |\n");
-    let job = &document["components"]["schemas"]["JobRequest"]["properties"];
-    for (key, property) in job.as_object().unwrap_or(&none) {
-        let _ = writeln!(text, "| `{key}` | {} |", meaning(property));
+    for (schema, of) in
+        [("JobRequest", ""), ("TaskRequest", "one of `tasks`"), ("EdgeRequest", "one of `edges`")]
+    {
+        if !of.is_empty() {
+            let _ = write!(text, "\nThe keys of {of}:\n\n| key | meaning |\n| --- | --- |\n");
+        }
+        let keys = &document["components"]["schemas"][schema]["properties"];
+        for (key, property) in keys.as_object().unwrap_or(&none) {
+            let _ = writeln!(text, "| `{key}` | {} |", meaning(property));
+        }
     }
     text.push_str("\n## Problems\n\nWhat goes wrong is told as `application/problem+json` (RFC 9457): `type`, `title`, `status`, \
         `detail`, and `try`, which says what to do.\n\n| `type` | status | title | what to try |\n| --- | --- | --- | --- |\n");

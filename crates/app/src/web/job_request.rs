@@ -17,6 +17,7 @@ use utoipa::ToSchema;
 
 use super::problem::Problem;
 use super::strict;
+use super::tasks_request::{EdgeRequest, TaskRequest};
 use crate::config::span;
 
 /// No amount is larger, so that sums fit.
@@ -120,6 +121,15 @@ pub(crate) struct JobRequest {
     /// Whether it may be stopped or moved once it runs; true by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) movable: Option<bool>,
+    /// Its tasks, if it is a graph of tasks rather than of equal workers: the program is started once for each.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) tasks: Option<Vec<TaskRequest>>,
+    /// What flows from task to task.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) edges: Vec<EdgeRequest>,
+    /// Whether it makes progress while only some replicas are placed; false by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) partial: Option<bool>,
 }
 
 /// An amount of memory.
@@ -264,6 +274,9 @@ impl JobRequest {
     }
 
     fn shape(&self) -> Result<Parallelism, Problem> {
+        if let Some(graph) = self.graph()? {
+            return Ok(graph);
+        }
         let gpu_milli = milli("gpus", self.gpus.unwrap_or(0.0))?;
         if gpu_milli > GPU && !gpu_milli.is_multiple_of(GPU) {
             return Err(Problem::field(
@@ -386,7 +399,7 @@ fn accuracy(field: &str, share: f64) -> Result<Accuracy, Problem> {
 }
 
 /// Thousandths of something that is counted in units.
-fn milli(field: &str, amount: f64) -> Result<u64, Problem> {
+pub(super) fn milli(field: &str, amount: f64) -> Result<u64, Problem> {
     if !(amount.is_finite() && (0.0..=1e6).contains(&amount)) {
         return Err(Problem::field(field, format!("{amount} is no amount from 0 to 1000000")));
     }
@@ -429,7 +442,7 @@ impl Amount {
         ("B", 1),
     ];
 
-    fn bytes(&self) -> Result<u64, Problem> {
+    pub(super) fn bytes(&self) -> Result<u64, Problem> {
         let words = match self {
             Self::Bytes(bytes) => return Ok(*bytes),
             Self::Words(words) => words.trim(),

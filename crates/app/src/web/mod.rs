@@ -27,6 +27,7 @@ mod server;
 mod shown;
 mod strict;
 mod summary;
+mod tasks_request;
 mod tokens;
 
 pub(crate) use access::{ADMIN_TOKEN, Access};

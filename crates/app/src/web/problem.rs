@@ -168,13 +168,16 @@ impl Problem {
 impl From<Refusal> for Problem {
     fn from(refusal: Refusal) -> Self {
         let kind = match refusal {
-            Refusal::NeverFits { .. } => Kind::NeverFits,
+            Refusal::NeverFits { .. } | Refusal::TasksNeverFit { .. } => Kind::NeverFits,
             Refusal::Silent(_) | Refusal::Leaving => Kind::Unavailable,
             Refusal::Policy(_) | Refusal::Work(_) => Kind::Invalid,
             Refusal::NotCutShort { .. } => Kind::NotCutShort,
         };
         let problem = Self::new(kind, refusal.to_string());
         match refusal {
+            Refusal::TasksNeverFit { .. } => {
+                problem.with_remedy("ask for less for each task, or for fewer tasks")
+            }
             Refusal::NeverFits { most: 0, .. } => {
                 problem.with_remedy("ask for less for each worker, or for another type of GPU")
             }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use trainyard_live::board::{Board, Card, Hold, NodeCard, Standing};
 use trainyard_live::clock::Wall;
 use trainyard_sched::decide::Names;
-use trainyard_sched::model::{GpuSet, JobId, NodeState, TenantId, Time, UNLIMITED};
+use trainyard_sched::model::{GpuSet, JobId, NodeState, Parallelism, TenantId, Time, UNLIMITED};
 use utoipa::ToSchema;
 
 use super::access::Caller;
@@ -47,7 +47,7 @@ pub(crate) struct JobShown {
     pub(crate) ended: Option<String>,
     /// The program and its arguments.
     pub(crate) command: Vec<String>,
-    /// CPU cores of one worker.
+    /// CPU cores of one worker; of all tasks together, if it is a graph of tasks, and so GPUs and memory.
     pub(crate) cpus: f64,
     /// GPUs of one worker.
     pub(crate) gpus: f64,
@@ -59,6 +59,9 @@ pub(crate) struct JobShown {
     pub(crate) workers_max: u32,
     /// Workers that it has.
     pub(crate) workers: u32,
+    /// How many tasks it is, if it is a graph of tasks.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) tasks: Option<usize>,
     /// GPUs that it holds.
     pub(crate) gpus_held: f64,
     /// Nodes where it holds something.
@@ -206,7 +209,10 @@ pub(crate) fn called(office: &Office, board: &Board, caller: &Caller) -> Called 
 impl JobShown {
     /// The job of a card.
     pub(crate) fn of(card: &Card, board: &Board, names: &dyn Names, now: Time) -> Self {
-        let worker = card.asked.shape.data_parallel().map(|shape| shape.worker).unwrap_or_default();
+        let (worker, tasks) = match &card.asked.shape {
+            Parallelism::DataParallel(shape) => (shape.worker, None),
+            Parallelism::TaskGraph(graph) => (card.asked.shape.minimum(), Some(graph.tasks().len())),
+        };
         let count = |milli: u64| if milli == UNLIMITED { 0.0 } else { milli as f64 / 1e3 };
         let tenant = board.tenants.get(card.tenant.index()).map_or_else(String::new, ToString::to_string);
         let reason = card.verdict.as_ref().map(|verdict| verdict.reason());
@@ -243,6 +249,7 @@ impl JobShown {
             workers_min: card.may_have.0,
             workers_max: card.may_have.1,
             workers: card.workers,
+            tasks,
             gpus_held: card.gpus,
             nodes: card.nodes.iter().map(ToString::to_string).collect(),
             attempt: card.attempt,

@@ -2,7 +2,7 @@
 //! as commands.
 //!
 //! `yard serve FOLDER POLICY KEEP_EVERY CRASH_AT` says `ready`, then answers each line that it reads with one line.
-//! `yard count TOTAL EACH_MS SAVE_EVERY [RANK AFTER]` is a job to be kept.
+//! `yard count TOTAL EACH_MS SAVE_EVERY [RANK AFTER]` is a job to be kept, and `yard chain` of the same words one of tasks.
 
 #![allow(dead_code, reason = "what tests share is not all used here")]
 
@@ -18,6 +18,8 @@ use trainyard_live::{Daemon, Handle, Refusal, Work, fault};
 use trainyard_sched::control::Outcome;
 use trainyard_sched::model::{Accuracy, JobId, NodeId, NodeState, StopRule};
 
+#[path = "../../tests/common/chained.rs"]
+mod chained;
 #[path = "../../tests/common/counting.rs"]
 mod counting;
 #[path = "../../tests/common/learn.rs"]
@@ -49,6 +51,7 @@ fn main() -> ExitCode {
             or_say(served.map(|()| ExitCode::SUCCESS))
         }
         [_, "count", ref words @ ..] => or_say(counting::count(words)),
+        [_, "chain", ref words @ ..] => or_say(chained::chain(words)),
         _ => ExitCode::from(2),
     }
 }
@@ -120,6 +123,7 @@ fn answer(handle: &Handle, line: &str) -> Result<String, Box<dyn Error>> {
             let (job, new) = handle.submit(submission)?;
             format!("{} {new}", job.0)
         }
+        ["chain", tasks, ref words @ ..] => chain(handle, tasks, words)?,
         // How far a job is, and whether it is over.
         ["far", job] => {
             let job = JobId(job.parse()?);
@@ -173,6 +177,17 @@ fn answer(handle: &Handle, line: &str) -> Result<String, Box<dyn Error>> {
         }
         _ => return Err(format!("`{line}` is not understood").into()),
     })
+}
+
+/// Submits a chain of tasks, with words for `yard chain`.
+fn chain(handle: &Handle, tasks: &str, words: &[&str]) -> Result<String, Box<dyn Error>> {
+    let exe = std::env::current_exe()?.display().to_string();
+    let words = words.iter().flat_map(|words| words.split(' ')).map(str::to_owned);
+    let command = [exe, "chain".to_owned()].into_iter().chain(words).collect();
+    let work = Work { grace_s: 20, ..Work::new(command) };
+    let (job, new) =
+        handle.submit(place::submission(place::chain(tasks.parse()?), work, Some("chain".into())))?;
+    Ok(format!("{} {new}", job.0))
 }
 
 /// Waits until something is true of a job, and says so.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use trainyard_sched::model::{Attempt, CopyId, JobId};
+use trainyard_sched::model::{Attempt, CopyId, JobId, TaskId};
 
 use super::process::{Identity, kill_marked};
 use crate::mailbox;
@@ -116,14 +116,24 @@ impl Folder {
         Self(mailbox::folder_of_copy(&self.0, copy))
     }
 
-    /// The folders of its copies, if it has any.
-    pub(super) fn copies(&self) -> Vec<Self> {
+    /// The folder of one start of one of its tasks.
+    pub(super) fn of_task(&self, task: TaskId, start: u32) -> Self {
+        Self(mailbox::folder_of_task(&self.0, (task, start)))
+    }
+
+    /// Where its tasks find each other.
+    pub(super) fn meeting(&self) -> PathBuf {
+        self.0.join("meeting")
+    }
+
+    /// The folders of its copies and of the starts of its tasks, if it has any.
+    pub(super) fn members(&self) -> Vec<Self> {
         let entries = fs::read_dir(&self.0).into_iter().flatten().flatten();
-        let is_copy = |path: &PathBuf| {
+        let is_member = |path: &PathBuf| {
             let name = path.file_name().and_then(|name| name.to_str());
-            path.is_dir() && name.is_some_and(|name| name.starts_with("copy-"))
+            path.is_dir() && name.is_some_and(|name| name.starts_with("copy-") || name.starts_with("task-"))
         };
-        entries.map(|entry| entry.path()).filter(is_copy).map(Self).collect()
+        entries.map(|entry| entry.path()).filter(is_member).map(Self).collect()
     }
 
     /// Where a copy answers.

@@ -8,10 +8,11 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 
 use rustix::process::Signal;
 use trainyard_sched::model::{
-    Allocation, Attempt, Cluster, CopyId, GPU, JobId, NodeId, Placement, SERVER_TASK, UNLIMITED,
+    Allocation, Attempt, Cluster, CopyId, GPU, JobId, NodeId, Placement, SERVER_TASK, TaskId, UNLIMITED,
 };
 
 use super::Options;
@@ -21,13 +22,27 @@ use crate::executor::Held;
 use crate::mailbox::{self, Sender};
 use crate::work::Launch;
 
-/// What runs under one keeper: an attempt, or one of its copies.
+/// What runs under one keeper: an attempt, one of its copies or one of its tasks.
 #[derive(Clone, Debug)]
 pub(super) struct Gang {
-    /// The attempt; of a copy with the copy's own part of the allocation.
+    /// The attempt; of a copy or a task with its own part of the allocation.
     pub(super) held: Held,
     /// Which copy it is, if there are several.
     pub(super) copy: Option<OneOf>,
+    /// Which task it is, if its job is a graph of tasks.
+    pub(super) task: Option<TaskOf>,
+}
+
+/// One task of a graph.
+#[derive(Clone, Debug)]
+pub(super) struct TaskOf {
+    pub(super) id: TaskId,
+    /// How many there are in the graph.
+    pub(super) of: usize,
+    /// Which start of it in its attempt, from 1.
+    pub(super) start: u32,
+    /// What the tasks of the attempt know, and nobody else.
+    pub(super) secret: Arc<str>,
 }
 
 /// One of several copies.
@@ -43,7 +58,7 @@ pub(super) struct OneOf {
 impl Gang {
     /// An attempt without copies.
     pub(super) const fn alone(held: Held) -> Self {
-        Self { held, copy: None }
+        Self { held, copy: None, task: None }
     }
 
     /// The folder of the attempt that it is, or is part of.
@@ -54,34 +69,43 @@ impl Gang {
     /// Who it is when it sends reports.
     pub(super) fn sender(&self) -> Sender {
         let copy = self.copy.map(|copy| copy.id);
-        Sender { job: self.held.job.id, attempt: self.held.attempt, copy }
+        let task = self.task.as_ref().map(|task| (task.id, task.start));
+        Sender { job: self.held.job.id, attempt: self.held.attempt, copy, task }
     }
 
     pub(super) fn folder(&self, options: &Options) -> Folder {
         let attempt = self.attempt(options);
-        self.copy.map_or_else(|| attempt.clone(), |copy| attempt.of_copy(copy.id))
-    }
-
-    /// Where its checkpoints are; a copy has its own, so that nobody overwrites those of another.
-    pub(super) fn checkpoints(&self, options: &Options) -> PathBuf {
-        match self.copy {
-            Some(_) => self.folder(options).0.join("checkpoints"),
-            None => checkpoints(&self.held, options),
+        match (&self.copy, &self.task) {
+            (Some(copy), _) => attempt.of_copy(copy.id),
+            (_, Some(task)) => attempt.of_task(task.id, task.start),
+            _ => attempt,
         }
     }
 
-    /// Where a program prints to. Programs are numbered over all copies.
+    /// Where its checkpoints are; copies and tasks have their own, so that nobody overwrites those of another. Those of a task
+    /// are kept from attempt to attempt.
+    pub(super) fn checkpoints(&self, options: &Options) -> PathBuf {
+        match (&self.copy, &self.task) {
+            (Some(_), _) => self.folder(options).0.join("checkpoints"),
+            (_, Some(task)) => checkpoints(&self.held, options).join(format!("task-{}", task.id.0)),
+            _ => checkpoints(&self.held, options),
+        }
+    }
+
+    /// Where a program prints to. Programs are numbered over all copies, and tasks as in their graph.
     pub(super) fn output(&self, options: &Options, number: usize) -> PathBuf {
         self.attempt(options).output(self.first() + number)
     }
 
     /// The name of the kernel's groups of a program.
     pub(super) fn group_name(&self, number: usize) -> String {
-        format!("{}-{}-{}", self.held.job.id.0, self.held.attempt.0, self.first() + number)
+        let start = self.task.as_ref().map_or_else(String::new, |task| format!("-{}", task.start));
+        format!("{}-{}-{}{start}", self.held.job.id.0, self.held.attempt.0, self.first() + number)
     }
 
     fn first(&self) -> usize {
-        self.copy.map_or(0, |copy| copy.programs_before)
+        let task = self.task.as_ref().map_or(0, |task| task.id.index());
+        self.copy.map_or(task, |copy| copy.programs_before)
     }
 
     /// How many programs it has.
@@ -139,7 +163,7 @@ pub(super) fn launch(
 /// Removes an attempt that the journal knows nothing of, as when the journal was restored from a copy: whoever runs it is
 /// killed, and nobody may begin it any more.
 fn clear(attempt: &Folder) -> io::Result<()> {
-    for folder in attempt.copies().iter().chain([attempt]) {
+    for folder in attempt.members().iter().chain([attempt]) {
         if !folder.claim(None)?
             && let Some(keeper) = folder.claimed().flatten()
         {
@@ -254,6 +278,9 @@ fn programs(gang: &Gang, port: u16, options: &Options, cluster: &Cluster) -> io:
         let mut environment = common.clone();
         environment.extend(own_environment(&parts, placement, (rank, *local), &nodes, share));
         environment.insert("CUDA_VISIBLE_DEVICES".to_owned(), devices(placement, options));
+        if let Some(task) = &gang.task {
+            environment.extend(task_environment(task, &gang.attempt(options)));
+        }
         environment.extend(held.work.environment.clone());
         // By this the processes of an attempt are known, so it is not for the owner to change.
         environment.insert(MARK.to_owned(), folder.0.display().to_string());
@@ -316,6 +343,20 @@ fn devices(placement: &Placement, options: &Options) -> String {
     let indices =
         held.map(|i| known.and_then(|known| known.get(i)).map_or_else(|| i.to_string(), u32::to_string));
     indices.collect::<Vec<_>>().join(",")
+}
+
+/// What a task is told of itself, and how it finds the others.
+fn task_environment(task: &TaskOf, attempt: &Folder) -> [(String, String); 6] {
+    let (number, of) = (task.id.0.to_string(), task.of.to_string());
+    [
+        ("TRAINYARD_TASK", number.clone()),
+        ("TRAINYARD_TASKS", of.clone()),
+        ("TRAINYARD_MEETING_DIR", attempt.meeting().display().to_string()),
+        ("TRAINYARD_JOB_TOKEN", task.secret.to_string()),
+        ("RANK", number),
+        ("WORLD_SIZE", of),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
 }
 
 /// What differs from program to program; the names are torchrun's.

@@ -10,7 +10,10 @@ mod copies;
 mod gpus;
 mod keeper;
 mod launch;
+mod member;
 mod process;
+mod tasks;
+mod usage;
 mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,6 +35,7 @@ pub use keeper::{become_program, keep};
 use attempt::Folder;
 use copies::Forked;
 use launch::Gang;
+use tasks::Grouped;
 use watch::Watched;
 
 /// How this machine is used.
@@ -64,6 +68,8 @@ enum Followed {
     One(Watched),
     /// Several copies, each a gang.
     Several(Forked),
+    /// A graph of tasks, each a program.
+    Tasks(Grouped),
 }
 
 impl Followed {
@@ -71,6 +77,7 @@ impl Followed {
         match self {
             Self::One(watched) => &watched.gang.held,
             Self::Several(forked) => &forked.held,
+            Self::Tasks(grouped) => &grouped.held,
         }
     }
 
@@ -78,6 +85,7 @@ impl Followed {
         match self {
             Self::One(watched) => watched.look(&options.jobs, reporter),
             Self::Several(forked) => forked.look(options, cluster, reporter),
+            Self::Tasks(grouped) => grouped.look(options, cluster, reporter),
         }
     }
 
@@ -85,6 +93,7 @@ impl Followed {
         match self {
             Self::One(watched) => watched.stop(),
             Self::Several(forked) => forked.stop(how),
+            Self::Tasks(grouped) => grouped.stop(),
         }
     }
 
@@ -92,6 +101,14 @@ impl Followed {
         match self {
             Self::One(watched) => watched.lose(node),
             Self::Several(forked) => forked.lose(node),
+            Self::Tasks(grouped) => grouped.lose(node),
+        }
+    }
+
+    fn touches(&self, node: NodeId) -> bool {
+        match self {
+            Self::Tasks(grouped) => grouped.touches(node),
+            _ => self.held().allocation.touches(node),
         }
     }
 
@@ -99,6 +116,7 @@ impl Followed {
         match self {
             Self::One(watched) => watched.is_lost(),
             Self::Several(forked) => forked.is_lost(),
+            Self::Tasks(grouped) => grouped.is_lost(),
         }
     }
 
@@ -119,6 +137,7 @@ impl Followed {
                 }
             }
             Self::Several(forked) => forked.resize(allocation, quotas, options, cluster),
+            Self::Tasks(grouped) => grouped.resize(allocation, options, cluster),
         }
     }
 }
@@ -170,7 +189,7 @@ impl Executor for LocalExecutor {
         let shared =
             if self.options.cpus_per_gpu.is_some() { Abilities::SHARED_GPUS } else { Abilities::NONE };
         let usual = Abilities::RESIZE | Abilities::LOSS | Abilities::RELAX | Abilities::MIXED_GPU_TYPES;
-        usual | Abilities::COPIES | Abilities::QUOTAS | shared
+        usual | Abilities::COPIES | Abilities::QUOTAS | Abilities::TASKS | shared
     }
 
     fn describe(&self) -> String {
@@ -189,9 +208,12 @@ impl Executor for LocalExecutor {
             let pending = held.pending.clone();
             // Either a keeper has it, or nobody will: an order that was not yet taken is taken back.
             let (options, cluster) = (&self.options, &self.cluster);
-            let followed = if held.allocation.copies() > 1 {
+            let grouped = tasks::is_graph(&held).then(|| Grouped::adopted(held.clone(), options, cluster));
+            let followed = if let Some(grouped) = grouped.flatten() {
+                Followed::Tasks(grouped)
+            } else if held.allocation.copies() > 1 {
                 Followed::Several(Forked::adopted(held, options, cluster))
-            } else if folder.has_order() {
+            } else if folder.has_order() && !tasks::is_graph(&held) {
                 Followed::One(Watched::adopted(Gang::alone(held), options, cluster))
             } else {
                 Followed::One(Watched::refused(Gang::alone(held), Duration::ZERO, options, cluster))
@@ -202,7 +224,11 @@ impl Executor for LocalExecutor {
                 Some(Pending::Resize(allocation, quotas)) => {
                     self.resize(job, attempt, &allocation, &quotas);
                 }
-                None => {}
+                None => {
+                    if let Some(Followed::Tasks(grouped)) = self.lock().get_mut(&(job, attempt)) {
+                        grouped.settle(&self.options, &self.cluster);
+                    }
+                }
             }
         }
     }
@@ -210,7 +236,9 @@ impl Executor for LocalExecutor {
     fn start(&mut self, held: Held, reporter: &Reporter) {
         self.watch(reporter);
         let (job, attempt) = (held.job.id, held.attempt);
-        let followed = if held.allocation.copies() > 1 {
+        let followed = if tasks::is_graph(&held) {
+            Grouped::start(held.clone(), &self.options, &self.cluster, reporter).map(Followed::Tasks)
+        } else if held.allocation.copies() > 1 {
             Forked::start(held.clone(), &self.options).map(Followed::Several)
         } else {
             self.start_one(held.clone()).map(Followed::One)
@@ -245,7 +273,7 @@ impl Executor for LocalExecutor {
         if state != NodeState::Down {
             return;
         }
-        for followed in self.lock().values_mut().filter(|followed| followed.held().allocation.touches(node)) {
+        for followed in self.lock().values_mut().filter(|followed| followed.touches(node)) {
             followed.lose(node);
         }
     }

@@ -133,6 +133,11 @@ impl Watched {
         self.write_control();
     }
 
+    /// The kernel's groups of its programs.
+    pub(super) fn groups(&self) -> &[Vec<PathBuf>] {
+        &self.groups
+    }
+
     /// Whether it was told to stop.
     pub(super) const fn is_told(&self) -> bool {
         self.told

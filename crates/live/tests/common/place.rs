@@ -7,8 +7,8 @@ use std::time::Duration;
 use trainyard_live::local::{Confinement, Options};
 use trainyard_live::{Settings, Submission, Work};
 use trainyard_sched::model::{
-    Cluster, Declared, Goals, Job, JobId, MoveCost, Parallelism, RackId, Resources, Seed, TenantId, Tenants,
-    Time, UNLIMITED, Wanted, WorkerRange,
+    Cluster, Declared, Edge, Goals, Job, JobId, MoveCost, Parallelism, RackId, Resources, Seed, Task,
+    TaskGraph, TaskId, TenantId, Tenants, Time, UNLIMITED, Wanted, WorkerRange,
 };
 use trainyard_sched::policies;
 
@@ -85,6 +85,16 @@ pub(crate) fn forked(shape: Parallelism, work: Work, goal: f64) -> Submission {
 /// So many workers of one core each.
 pub(crate) fn gang(workers: u32) -> Parallelism {
     Parallelism::rigid(workers, Resources::cpus(1))
+}
+
+/// A chain of so many tasks, which need half a core each.
+pub(crate) fn chain(tasks: u32) -> Parallelism {
+    let demand = Resources { cpu_milli: 500, ..Resources::NONE };
+    let task = Task { demand, parameters: 10, replica: Some(0), compute_s: 0.001, state_bytes: 80 };
+    let edge = |from: u32| Edge { from: TaskId(from), to: TaskId(from + 1), bytes: 8 };
+    let edges = (0..tasks.saturating_sub(1)).map(edge).collect();
+    let graph = TaskGraph::new(vec![task; tasks as usize], edges, None, true);
+    Parallelism::TaskGraph(graph.expect("a chain is a graph"))
 }
 
 /// From so many to so many workers of one core each.

@@ -1,5 +1,5 @@
 //! A policy that does as it is told: the file `wanted` in the folder of the daemon says what the first job shall hold, as
-//! `COPY:NODE:WORKERS ...`, and perhaps which GPU each worker has, as `COPY:NODE:1:GPU`. A last word `/SLOT:QUOTA:QUOTA...`
+//! `COPY:NODE:WORKERS ...`, and perhaps which GPU each worker has, as `COPY:NODE:1:GPU`; or of a job of tasks, as `tTASK:NODE ...`. A last word `/SLOT:QUOTA:QUOTA...`
 //! lets a slot begin, once for each number: the copies are brought together, and each may then do its quota. Other jobs
 //! wait.
 
@@ -62,6 +62,12 @@ impl Policy for Scripted {
 
 fn allocation(text: &str) -> Allocation {
     let placement = |word: &str| {
+        if let Some(task) = word.strip_prefix('t') {
+            let (task, node) = task.split_once(':').expect("tTASK:NODE");
+            let (task, node) = (task.parse().expect("a number"), node.parse().expect("a number"));
+            let (copy, gpus) = (CopyId(0), GpuSet::NONE);
+            return Placement { copy, task: TaskId(task), node: NodeId(node), count: 1, gpus };
+        }
         let mut numbers = word.split(':').map(|number| number.parse::<u32>().expect("a number"));
         let mut next = || numbers.next().expect("COPY:NODE:WORKERS");
         let (copy, node, count) = (CopyId(next() as u16), NodeId(next()), next());

@@ -452,6 +452,7 @@ pub(crate) const fn about(event: &Event) -> Option<(JobId, Attempt)> {
     match event {
         Event::Arrived { .. }
         | Event::Withdrawn { .. }
+        | Event::Resumed { .. }
         | Event::NodeChanged { .. }
         | Event::PolicyChanged { .. } => None,
         Event::Started { job, attempt, .. }

@@ -13,6 +13,7 @@ mod script;
 mod simulated;
 mod spoiled;
 mod stage;
+mod tasked;
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -308,7 +308,7 @@ fn by_copy(quotas: &[u64]) -> Quotas {
 }
 
 const fn is_progress(event: &Event) -> bool {
-    matches!(event, Event::Progress { .. })
+    matches!(event, Event::Progress { .. } | Event::Used { .. })
 }
 
 /// Whether an event is what is expected, given how things stood when it began to be. That it is about the right attempt was

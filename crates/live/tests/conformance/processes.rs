@@ -78,7 +78,8 @@ fn work(training: &Training) -> Work {
         let words = ["learn".to_owned(), format!("step={}", training.each_ms)];
         return Work::new([YARD.to_owned()].into_iter().chain(words).collect());
     }
-    let mut words = vec![YARD.to_owned(), "count".to_owned()];
+    let program = if training.tasks.is_some() { "chain" } else { "count" };
+    let mut words = vec![YARD.to_owned(), program.to_owned()];
     words.extend([training.total, training.each_ms, training.save_every].map(|number| number.to_string()));
     words.extend(training.fails.iter().flat_map(|(rank, after)| [rank.to_string(), after.to_string()]));
     Work::new(words)

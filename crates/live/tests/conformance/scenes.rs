@@ -7,6 +7,7 @@ use trainyard_sched::model::{Attempt, NodeState, Quotas};
 use super::copied::copied;
 use super::script::{Line, Scene, What, all, either, expect, job, on, part, scene};
 use super::stage::Training;
+use super::tasked::tasked;
 use Line::{
     Again, Gone, Idle, Node, Order, Over, Quiet, Reach, Resize, Restart, Start, Stop, Whole, Withdraw,
 };
@@ -20,8 +21,15 @@ pub(crate) const LONG: u32 = 100_000;
 /// All scenes.
 pub(crate) fn script() -> Vec<Scene> {
     let orders = [ends(), stops(), stops_at_odd_times(), gangs(), sizes(), sizes_of_stopping()].concat();
-    let rest =
-        [nodes(), nodes_at_odd_times(), vec![older_attempts(), no_such_job()], twice(), moments(), copied()];
+    let rest = [
+        nodes(),
+        nodes_at_odd_times(),
+        vec![older_attempts(), no_such_job()],
+        twice(),
+        moments(),
+        copied(),
+        tasked(),
+    ];
     [orders, rest.concat()].concat()
 }
 

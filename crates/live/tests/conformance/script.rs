@@ -3,7 +3,7 @@
 use trainyard_sched::control::{Action, How, Outcome};
 use trainyard_sched::decide::Abilities;
 use trainyard_sched::model::{
-    Allocation, CopyId, GPU, GpuSet, JobId, NodeId, NodeState, Placement, WORKER_TASK,
+    Allocation, CopyId, GPU, GpuSet, JobId, NodeId, NodeState, Placement, TaskId, WORKER_TASK,
 };
 
 use super::stage::{Setting, Training};
@@ -130,6 +130,18 @@ pub(crate) fn on(nodes: impl IntoIterator<Item = (u32, u64)>) -> Allocation {
 pub(crate) fn copies(nodes: impl IntoIterator<Item = (u32, u64)>) -> Allocation {
     let each = nodes.into_iter().enumerate().map(|(copy, at)| shares(copy as u16, [at], GPU as u16));
     each.reduce(|all, more| all.with(&more)).unwrap_or_default()
+}
+
+/// A task on each of these, from task 0 on.
+pub(crate) fn tasks(nodes: impl IntoIterator<Item = (u32, u64)>) -> Allocation {
+    let placement = |(task, (node, devices)): (usize, (u32, u64))| Placement {
+        copy: CopyId(0),
+        task: TaskId(task as u32),
+        node: NodeId(node),
+        count: 1,
+        gpus: GpuSet::whole(devices),
+    };
+    Allocation::new(nodes.into_iter().enumerate().map(placement).collect())
 }
 
 /// A worker with a part of a device.

@@ -8,6 +8,7 @@ use trainyard_sched::model::{Curve, JobId, MoveCost, NodeId, NodeState, Span, Ti
 use trainyard_sim::backend::{Options, SimBackend};
 use trainyard_sim::loss::TrueLoss;
 use trainyard_sim::physics::Physics;
+use trainyard_sim::tasks::TrueGraph;
 use trainyard_sim::truth::{Ending, Speed, Truth};
 use trainyard_sim::workload::Workload;
 
@@ -47,7 +48,10 @@ fn truth(training: &Training) -> Truth {
     let curve = Curve::Sublinear { a: 0.0, b: 1.0, c: 1.0, d: 0.1 };
     Truth {
         iterations: f64::from(training.fails.map_or(training.total, |(_, after)| after)),
-        speed: Speed::Fixed { iteration: each, workers: training.workers.0 },
+        speed: match training.tasks {
+            Some(_) => Speed::Graph(TrueGraph { pace: 1.0, wander: None }),
+            None => Speed::Fixed { iteration: each, workers: training.workers.0 },
+        },
         move_cost: MoveCost { save: SAVE, load: LOAD, checkpoint_every, loses_when_stopped, merge: MERGE },
         overheads: None,
         gradient_bytes: 0.0,

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use trainyard_sched::control::{Backend, Outcome};
 use trainyard_sched::model::{
-    Attempt, Cluster, Declared, Goals, Job, JobId, MoveCost, NodeId, NodeState, Parallelism, Resources,
-    TenantId, Time, UNLIMITED, Wanted, WorkerRange,
+    Attempt, Cluster, Declared, Edge, Goals, Job, JobId, MoveCost, NodeId, NodeState, Parallelism, Resources,
+    Task, TaskGraph, TaskId, TenantId, Time, UNLIMITED, Wanted, WorkerRange,
 };
 
 /// How many devices each node has.
@@ -28,6 +28,8 @@ pub(crate) struct Training {
     pub(crate) fails: Option<(u32, u32)>,
     /// Whether it may train as several copies of itself.
     pub(crate) copied: bool,
+    /// Of how many tasks it is a chain, instead of having workers.
+    pub(crate) tasks: Option<u32>,
 }
 
 impl Training {
@@ -41,6 +43,7 @@ impl Training {
             gpu_milli: 1000,
             fails: None,
             copied: false,
+            tasks: None,
         }
     }
 
@@ -59,6 +62,11 @@ impl Training {
         Self { copied: true, ..self }
     }
 
+    /// It is a chain of so many tasks, each with a device of its own.
+    pub(crate) const fn tasks(self, tasks: u32) -> Self {
+        Self { tasks: Some(tasks), ..self }
+    }
+
     /// Each worker needs only a part of a device.
     pub(crate) const fn sharing(self, gpu_milli: u64) -> Self {
         Self { gpu_milli, ..self }
@@ -67,6 +75,20 @@ impl Training {
     /// How it ends if it is left alone.
     pub(crate) const fn outcome(&self) -> Outcome {
         if self.fails.is_some() { Outcome::Failed } else { Outcome::Completed }
+    }
+
+    /// Its tasks together take as long for an iteration as one would.
+    fn graph(&self, tasks: u32) -> TaskGraph {
+        let task = Task {
+            demand: Resources::gpus(1),
+            parameters: 10,
+            replica: Some(0),
+            compute_s: f64::from(self.each_ms) / 1e3 / f64::from(tasks),
+            state_bytes: 80,
+        };
+        let edge = |from: u32| Edge { from: TaskId(from), to: TaskId(from + 1), bytes: 8 };
+        TaskGraph::new(vec![task; tasks as usize], (0..tasks - 1).map(edge).collect(), None, true)
+            .expect("a chain is a graph")
     }
 
     /// The job as its owner describes it.
@@ -79,7 +101,10 @@ impl Training {
             tenant: TenantId(0),
             model: None,
             submitted: Time::ZERO,
-            shape: Parallelism::elastic(WorkerRange { min, max }, worker),
+            shape: match self.tasks {
+                Some(tasks) => Parallelism::TaskGraph(self.graph(tasks)),
+                None => Parallelism::elastic(WorkerRange { min, max }, worker),
+            },
             wanted: Wanted::default(),
             goals: Goals { copies: if self.copied { 2 } else { 1 }, ..Goals::default() },
             declared: Declared {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::control::{Action, Batch, Event, Log, Step};
+use crate::control::{Action, Batch, Event, Log, Outcome, Step};
 use crate::estimate::traffic_bytes;
 use crate::model::{
     Accuracy, Allocation, Cluster, GPU, Job, JobId, Resources, Time, UNLIMITED, Urgency, Usage,
@@ -31,7 +31,7 @@ pub struct Objectives {
 #[derive(Clone, Debug)]
 struct Aim {
     job: std::sync::Arc<Job>,
-    ended: Option<Time>,
+    ended: Option<(Time, Outcome)>,
     iterations: f64,
     /// Bytes that it sends from node to node in one iteration.
     bytes: f64,
@@ -87,7 +87,7 @@ impl Objectives {
             (all > 0).then(|| met as f64 / all as f64)
         };
         let in_time = |aim: &Aim| {
-            aim.job.goals.deadline.map(|deadline| aim.ended.is_some_and(|ended| ended <= deadline))
+            aim.job.goals.deadline.map(|deadline| aim.ended.is_some_and(|(ended, _)| ended <= deadline))
         };
         let accurate = |aim: &Aim| {
             let needed = aim.job.goals.accuracy?;
@@ -122,6 +122,10 @@ impl Objectives {
                     accuracy: None,
                 });
             }
+        }
+        if let (Event::Resumed { .. }, Some(aim)) = (event, self.jobs.get_mut(&id)) {
+            // Only a job that was cut short comes back.
+            aim.ended = aim.ended.filter(|(_, outcome)| *outcome != Outcome::StopRuleMet);
         }
         let Some(aim) = self.jobs.get_mut(&id).filter(|aim| aim.ended.is_none()) else {
             // Of others only what they hold matters.
@@ -171,6 +175,7 @@ impl Objectives {
             }
             Event::Arrived { .. }
             | Event::Withdrawn { .. }
+            | Event::Resumed { .. }
             | Event::NodeChanged { .. }
             | Event::PolicyChanged { .. }
             | Event::Merged { .. } => {}
@@ -237,12 +242,12 @@ impl Log for Objectives {
         if batch.events.iter().any(|event| matches!(event, Event::Used { .. })) {
             self.look_at_loads();
         }
-        for (id, _) in &step.ended {
-            self.end(batch.at, *id);
+        for (id, outcome) in &step.ended {
+            self.end(batch.at, *id, *outcome);
         }
         for event in &batch.events {
-            if let Event::Finished { job, .. } = event {
-                self.end(batch.at, *job);
+            if let Event::Finished { job, outcome, .. } = event {
+                self.end(batch.at, *job, *outcome);
             }
         }
         for action in &step.actions {
@@ -254,10 +259,10 @@ impl Log for Objectives {
 }
 
 impl Objectives {
-    fn end(&mut self, at: Time, id: JobId) {
+    fn end(&mut self, at: Time, id: JobId, outcome: Outcome) {
         self.running.remove(&id);
         if let Some(aim) = self.jobs.get_mut(&id) {
-            aim.ended.get_or_insert(at);
+            aim.ended.get_or_insert((at, outcome));
         }
     }
 }

@@ -152,7 +152,7 @@ impl<'a> Links<'a> {
                 Ok(message) => Heard::Said(side, message),
                 Err(error) => self.lose(side, error.to_string()),
             })),
-            (None, What::Frame(frame)) => self.new(peer, &frame, round),
+            (None, What::Frame(frame)) => self.stranger(peer, &frame, round),
         }
     }
 
@@ -192,7 +192,7 @@ impl<'a> Links<'a> {
     }
 
     /// What somebody says who is no neighbour yet.
-    fn new(&mut self, peer: Peer, frame: &Frame, round: u64) -> Result<Option<Heard>, TrainError> {
+    fn stranger(&mut self, peer: Peer, frame: &Frame, round: u64) -> Result<Option<Heard>, TrainError> {
         let knocked = self.knocked.is_some_and(|(knocked, _)| knocked == peer);
         match frame.parse() {
             Ok(Message::Hello { number, round: theirs, common }) if !knocked => {

@@ -22,7 +22,10 @@ impl Common {
             return Some(format!("it is one of {} partitions, and this one of {count}", self.count));
         }
         if self.stops != *stops {
-            return Some(format!("it ends at {:?}, and this one at {stops:?}", self.stops));
+            let settings = "--iterations, --until-loss or --until-change";
+            return Some(format!(
+                "it is to end otherwise than this partition; say the same {settings} to all"
+            ));
         }
         self.identity.differs(identity, "this partition")
     }

@@ -48,7 +48,7 @@ function facts(job) {
   const workers = job.workers_min === job.workers_max ? several(job.workers_min, "worker") : `${job.workers_min} to ${job.workers_max} workers`;
   const rest = [
     ["tenant", job.tenant],
-    ["asks for", `${workers}, each ${devices(job.gpus, job.cpus)}`],
+    ["asks for", job.tasks ? `${several(job.tasks, "task")}, together ${devices(job.gpus, job.cpus)}` : `${workers}, each ${devices(job.gpus, job.cpus)}`],
     ["holds", job.workers ? `${holdsWords(job)} on ${job.nodes.join(", ")}` : "nothing"],
     ["because", job.because],
     ["loss", job.loss === undefined ? undefined : number(job.loss)],

@@ -6,10 +6,10 @@ use rustix::process::Signal;
 use trainyard_sched::control::{Event, Outcome};
 
 use super::files::{self, Source};
-use super::one::{End, OneCopy};
 use super::{Closing, Forked};
 use crate::executor::Reporter;
 use crate::local::attempt::Ended;
+use crate::local::member::{End, Member};
 use crate::local::watch;
 
 impl Forked {
@@ -19,7 +19,7 @@ impl Forked {
             return false;
         }
         let base = self.ledger.iterations;
-        let source = |copy: &OneCopy| Source {
+        let source = |copy: &Member| Source {
             folder: copy.folder.0.join("checkpoints"),
             iterations: copy.left_since(base),
         };

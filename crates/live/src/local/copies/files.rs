@@ -202,7 +202,7 @@ impl Order {
 /// Takes away what is no longer needed once an attempt is over and all that counts is merged.
 pub(super) fn clean(attempt: &Folder, number: u64) {
     let _ = fs::remove_dir_all(attempt.0.join(format!("merge-{number}")));
-    for copy in attempt.copies() {
+    for copy in attempt.members() {
         let _ = fs::remove_dir_all(copy.0.join("checkpoints"));
     }
 }

@@ -6,10 +6,10 @@ use trainyard_sched::control::Event;
 use trainyard_sched::model::Quotas;
 
 use super::files::{Ledger, Order, Source};
-use super::one::OneCopy;
 use super::{Closing, Forked, LOADING, MOST_TRIES, TRY_AGAIN, Working};
 use crate::consolidate::Merged;
 use crate::executor::Reporter;
+use crate::local::member::Member;
 
 impl Forked {
     /// The copies are to be brought together.
@@ -144,7 +144,7 @@ impl Forked {
         let grace = grace + Duration::from_secs_f64(longest_s);
         let grace = if may_load { grace.max(LOADING) } else { grace };
         if self.asked.is_some_and(|since| since.elapsed() >= grace) {
-            let who: Vec<String> = silent.iter().map(|at| self.copies[*at].id.0.to_string()).collect();
+            let who: Vec<String> = silent.iter().map(|at| self.copies[*at].id().0.to_string()).collect();
             self.reason = Some(format!(
                 "copy {} did not save for merge {next} within {} s; does the program read its control file?",
                 who.join(", "),
@@ -161,7 +161,7 @@ impl Forked {
         }
         // One that was told of it may have gone on already.
         let number = ledger.number;
-        let waits = |copy: &&OneCopy| copy.end.is_none() && copy.merges().1 < number;
+        let waits = |copy: &&Member| copy.end.is_none() && copy.merges().1 < number;
         let copies = self.copies.iter().filter(waits);
         let order = Order {
             attempt: self.folder.clone(),

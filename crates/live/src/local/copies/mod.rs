@@ -23,9 +23,9 @@ use trainyard_sched::control::{Event, How};
 use trainyard_sched::model::{Allocation, Cluster, CopyProgress, LossPoint, NodeId, Quotas};
 
 use self::files::{Ledger, MergeError, Order};
-use self::one::{End, OneCopy};
 use self::quota::Runner;
 use super::attempt::{Folder, Running};
+use super::member::{End, Member};
 use super::{Options, devices};
 use crate::consolidate::Merged;
 use crate::executor::{Held, Reporter};
@@ -45,7 +45,7 @@ pub(super) struct Forked {
     folder: Folder,
     /// The job's own checkpoints.
     checkpoints: PathBuf,
-    copies: Vec<OneCopy>,
+    copies: Vec<Member>,
     ledger: Ledger,
     /// Gives each copy the state that all begin from; nothing is launched before.
     preparing: Option<JoinHandle<io::Result<()>>>,
@@ -223,8 +223,8 @@ impl Forked {
     /// How far each copy is in this attempt, one that has reached what it may do as one that waits.
     fn told(&self) -> Vec<CopyProgress> {
         let (base, is_merging) = (self.ledger.iterations, self.is_merging());
-        let told = |(at, copy): (usize, &OneCopy)| CopyProgress {
-            copy: copy.id,
+        let told = |(at, copy): (usize, &Member)| CopyProgress {
+            copy: copy.id(),
             iterations: self.ledger.copies.get(at).copied().unwrap_or(0.0) + copy.done_since(base),
             speed: copy.speed,
             // Without quotas it is given more before it has to wait.
@@ -258,7 +258,7 @@ impl Forked {
     fn leave(&mut self, why: Closing) {
         if self.closing.is_none() {
             self.closing = Some(why);
-            self.copies.iter_mut().for_each(OneCopy::stop);
+            self.copies.iter_mut().for_each(Member::stop);
         }
     }
 
@@ -267,7 +267,7 @@ impl Forked {
         self.told = true;
         self.is_for_good |= how == How::Finish;
         self.closing = Some(self.closing.unwrap_or(Closing::Told));
-        self.copies.iter_mut().for_each(OneCopy::stop);
+        self.copies.iter_mut().for_each(Member::stop);
     }
 
     /// Whether a node is gone that one of its copies is on.
@@ -299,7 +299,7 @@ impl Forked {
             && parts.len() == self.copies.len()
             && parts.iter().zip(&self.copies).all(|((id, part), copy)| {
                 let placements = |held: &Allocation| held.placements().len();
-                *id == copy.id && placements(part) == placements(&copy.gang.held.allocation)
+                *id == copy.id() && placements(part) == placements(&copy.gang.held.allocation)
             })
             // As with one copy, a program keeps the real devices that it began with.
             && (options.cpus_per_gpu.is_some() || devices(&self.held.allocation) == devices(allocation));
@@ -334,7 +334,7 @@ impl Forked {
         let (base, runners) = (self.ledger.iterations, runners.collect::<Vec<_>>());
         let given = self.copies.iter().zip(&self.counted_from);
         let given: Option<Vec<f64>> =
-            given.map(|(copy, from)| self.quotas.of(copy.id).map(|quota| from + quota as f64)).collect();
+            given.map(|(copy, from)| self.quotas.of(copy.id()).map(|quota| from + quota as f64)).collect();
         let ends = match given {
             Some(given) if !quota::is_rest(base, goal, &runners, &given) => {
                 quota::given(base, goal, &runners, &given)
@@ -345,7 +345,7 @@ impl Forked {
             self.leave(Closing::Done);
             return;
         };
-        let quotas: Option<Vec<u64>> = self.copies.iter().map(|copy| self.quotas.of(copy.id)).collect();
+        let quotas: Option<Vec<u64>> = self.copies.iter().map(|copy| self.quotas.of(copy.id())).collect();
         let parts = quotas.and_then(|quotas| quota::parts(&quotas));
         for (at, (copy, until)) in self.copies.iter_mut().zip(ends).enumerate() {
             copy.let_train(until, parts.as_ref().map(|parts| parts[at]));

@@ -6,12 +6,12 @@ use std::time::Duration;
 use trainyard_sched::model::{Allocation, Cluster, CopyId, Quotas};
 
 use super::files::{Ledger, begin_copy, has_state};
-use super::one::OneCopy;
 use super::{Closing, Forked};
 use crate::executor::{Held, Reporter};
 use crate::local::Options;
 use crate::local::attempt::{Control, Folder, Order};
 use crate::local::launch::{self, Gang, OneOf};
+use crate::local::member::Member;
 use crate::local::watch::{self, Watched};
 
 /// What each copy of an allocation holds.
@@ -34,9 +34,9 @@ impl Forked {
         let (mut copies, mut programs_before) = (Vec::new(), 0);
         for (id, allocation) in parts {
             let own = Held { allocation, pending: None, iterations, ..held.clone() };
-            let gang = Gang { held: own, copy: Some(OneOf { id, of, programs_before }) };
+            let gang = Gang { held: own, copy: Some(OneOf { id, of, programs_before }), task: None };
             programs_before += gang.programs();
-            copies.push(OneCopy::new(gang, folder.of_copy(id)));
+            copies.push(Member::new(format!("copy {}", id.0), gang, folder.of_copy(id)));
         }
         Self {
             folder,
@@ -143,7 +143,7 @@ impl Forked {
                 Watched::refused(gang, Duration::ZERO, options, cluster)
             });
         }
-        let is_told = |copy: &OneCopy| copy.watched.as_ref().is_some_and(Watched::is_told);
+        let is_told = |copy: &Member| copy.watched.as_ref().is_some_and(Watched::is_told);
         if new.copies.iter().any(is_told) {
             new.leave(Closing::Before);
         }

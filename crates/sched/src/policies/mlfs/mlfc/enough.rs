@@ -82,8 +82,8 @@ pub(super) fn enough(
 /// Whether the latest tenth of the measurements is better than those before by more than a margin. An accuracy that comes nearer to
 /// its top by the same part in each iteration has then at least as much still before it.
 pub(super) fn still_rises(view: &JobView, margin: f64) -> bool {
-    let count = view.losses.accuracies().count().div_ceil(10);
-    let mut latest = view.losses.accuracies().rev().map(|(_, accuracy)| accuracy);
+    let count = view.losses.accuracies().len().div_ceil(10);
+    let mut latest = view.losses.accuracies().iter().rev().map(|(_, accuracy)| *accuracy);
     let recent = latest.by_ref().take(count).fold(f64::NEG_INFINITY, f64::max);
     latest.reduce(f64::max).is_none_or(|before| recent > before + margin)
 }

@@ -219,7 +219,7 @@ impl LoadControl {
         if self.watched.is_empty() {
             return control;
         }
-        let overloaded = self.queued.somebody_waits(seen)
+        let overloaded = self.queued.somebody_waits(seen, self.inner.cadence().round().unwrap_or_default())
             || degree(seen, self.parameters.normalise_degree) > self.parameters.overload_above;
         let bars = self.bars(overloaded);
         let watched: Vec<&JobView> = self.watched.iter().filter_map(|id| seen.job(*id)).collect();

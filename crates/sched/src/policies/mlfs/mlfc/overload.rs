@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::{JobId, NodeState, Parallelism, Resources, UNLIMITED};
+use crate::model::{JobId, NodeState, Parallelism, Resources, Span, UNLIMITED};
 use crate::place::largest_gang;
 use crate::rank::Shape;
 use crate::view::{JobView, Snapshot};
@@ -35,9 +35,9 @@ impl Queued {
         }
     }
 
-    /// Whether a job or a task of one is in the queue. One that has only just come is not waiting yet; neither is one that
-    /// fits nowhere, or that keeps away from a node on which it failed: it would wait on an idle cluster, too.
-    pub(super) fn somebody_waits(&mut self, seen: &Snapshot) -> bool {
+    /// Whether a job or a task of one is in the queue. One that came no longer ago than `round` is not waiting yet, as a policy
+    /// with rounds could not have placed it before; neither is one that fits nowhere, or that keeps away from a node on which it failed: it would wait on an idle cluster, too.
+    pub(super) fn somebody_waits(&mut self, seen: &Snapshot, round: Span) -> bool {
         let Self { idle, fits } = self;
         if fits.len() > MOST_SHAPES {
             fits.clear();
@@ -45,7 +45,7 @@ impl Queued {
         idle.iter().filter_map(|id| seen.job(*id)).any(|view| {
             let waits = view.held.is_none() && view.target.is_none();
             let backs_off = view.shuns.is_some_and(|(_, until)| until > seen.at);
-            let is_queued = is_incomplete(view) || (waits && seen.at > view.served.changed && !backs_off);
+            let is_queued = is_incomplete(view) || (waits && seen.at > view.served.changed + round && !backs_off);
             is_queued && *fits.entry(Shape::of(&view.job)).or_insert_with(|| fits_idle(seen, view))
         })
     }
