@@ -72,9 +72,8 @@ impl IdealLeaver {
         let mut ideal =
             Self { aim: overloaded.map(|over| if over { 0.0 } else { f64::INFINITY }), most_bytes: 0.0 };
         for task in tasks {
-            for i in 0..4 {
-                let here = task.utilisation[i];
-                ideal.aim[i] = if overloaded[i] { ideal.aim[i].max(here) } else { ideal.aim[i].min(here) };
+            for ((aim, here), over) in ideal.aim.iter_mut().zip(task.utilisation).zip(overloaded) {
+                *aim = if over { aim.max(here) } else { aim.min(here) };
             }
             ideal.most_bytes = ideal.most_bytes.max(task.bytes);
         }
