@@ -121,6 +121,7 @@ mod tests {
         // 1.2 GPUs are free, and no device has more than 0.3.
         assert!(may(&mut free, &[300, 100]) && !may(&mut free, &[301]));
         assert!(may(&mut free, &[100; 12]) && !may(&mut free, &[100; 13]));
+        assert!(may(&mut free, &[300, 100, 100, 100, 100, 100]), "four devices have three tenths each");
         assert!(!may(&mut free, &[1000]) && may(&mut free, &[]) && may(&mut free, &[0]));
     }
 }
