@@ -258,6 +258,18 @@ fn gandiva_lets_jobs_share_time_where_nothing_is_free() {
 }
 
 #[test]
+fn gandiva_puts_who_still_gives_way_behind_all_others() {
+    let mut world = World::new(1, 1, "gandiva-pools", "");
+    for id in 0..3 {
+        world.arrive(job(id, graph(&[(0, 600)], false)));
+    }
+    world.decide();
+    world.edit(0, |view| (view.target, view.phase) = (Allocation::NONE, Phase::Stopping));
+    let ahead = |world: &mut World| world.policy.ahead(&world.seen, JobId(0)).jobs;
+    assert_eq!(ahead(&mut world), [JobId(1), JobId(2)]);
+}
+
+#[test]
 fn gandiva_takes_time_from_the_least_utilised_of_the_pool() {
     let mut world = World::new(2, 1, "gandiva-pools", "");
     for (id, count) in [(0, 1), (1, 1), (2, 2)] {

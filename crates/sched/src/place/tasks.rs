@@ -141,9 +141,9 @@ impl FreeCapacity {
                     order.iter().copied().find(|node| self.slots(*node, &demand, 1) == 1)
                 }
                 Rule::Spread => {
-                    let fitting = self.in_order(&demand, fence);
-                    let fitting = fitting.into_iter().filter(|node| self.slots(*node, &demand, 1) == 1);
-                    fitting.min_by_key(|node| std::cmp::Reverse(self.emptiness(*node, &demand)))
+                    let nodes = &mut orders[usize::from(demand.gpu_milli > 0)];
+                    let nodes = nodes.get_or_insert_with(|| self.filling_order(&demand, fence));
+                    self.emptiest_that_fits(nodes, &demand)
                 }
                 _ => self.choose_one_node(Rule::Pack, &demand, 1, fence).map(|chosen| chosen[0].0),
             };
@@ -158,6 +158,19 @@ impl FreeCapacity {
             });
         }
         Some(placed)
+    }
+
+    /// The node with most left of those where a task fits; the one with the lower index of equals.
+    fn emptiest_that_fits(&self, nodes: &[NodeId], demand: &Resources) -> Option<NodeId> {
+        let mut best: Option<(u64, NodeId)> = None;
+        for node in nodes {
+            let left = self.emptiness(*node, demand);
+            let is_better = best.is_none_or(|(most, first)| left > most || (left == most && *node < first));
+            if is_better && self.slots(*node, demand, 1) == 1 {
+                best = Some((left, *node));
+            }
+        }
+        best.map(|(_, node)| node)
     }
 
     /// Takes what a task demands of a node, and of its devices the one that has most left, if it wants a part of one.

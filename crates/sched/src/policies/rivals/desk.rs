@@ -162,7 +162,9 @@ impl Desk {
         *self.graphs.entry(job.id).or_insert_with(|| {
             let ask =
                 TasksAsk { graph, wanted: &job.wanted, tasks: &least.tasks(graph), held: &Allocation::NONE };
-            let placed = idle.place_tasks(self.rule, &ask).map(Allocation::new);
+            // Filling looks at the fewest nodes.
+            let placed = idle.place_tasks(Rule::Fill, &ask).or_else(|| idle.place_tasks(self.rule, &ask));
+            let placed = placed.map(Allocation::new);
             match placed {
                 Some(placed) => {
                     idle.release(&placed, &job.shape);
