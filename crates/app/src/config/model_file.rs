@@ -72,7 +72,7 @@ struct LayerEntry {
     after: Option<Vec<String>>,
 }
 
-const KEYS: [&str; 9] = [
+const KEYS: [&str; 8] = [
     "name",
     "compute_s",
     "mini_batch",
@@ -81,7 +81,6 @@ const KEYS: [&str; 9] = [
     "compute",
     "activation_bytes",
     "after",
-    "layer",
 ];
 
 /// What the command line says in place of the file.
