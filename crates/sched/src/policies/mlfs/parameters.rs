@@ -73,6 +73,7 @@ pub(super) struct Parameters {
     pub(super) urgency: bool,
     pub(super) deadline: bool,
     pub(super) bandwidth: bool,
+    pub(super) together: bool,
     pub(super) migration: bool,
     pub(super) overload: f64,
     pub(super) migration_share: f64,
@@ -101,6 +102,7 @@ impl Default for Parameters {
             urgency: true,
             deadline: true,
             bandwidth: true,
+            together: false,
             migration: true,
             overload: 0.9,
             migration_share: 0.1,
@@ -113,7 +115,7 @@ impl Default for Parameters {
     }
 }
 
-/// The parameters of `mlf-h+`: the same, with other defaults.
+/// The parameters of `mlf-h+`: the same, with other defaults; why they are so is said at the head of `mlfs`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(super) struct Plus(pub(super) Parameters);
@@ -121,9 +123,10 @@ pub(super) struct Plus(pub(super) Parameters);
 impl Default for Plus {
     fn default() -> Self {
         Self(Parameters {
-            dep_mode: Dependents::Mean,
-            urgency_on_total: true,
-            unplaced: Unplaced::Stay,
+            rank_by: RankBy::Finishing,
+            together: true,
+            migration: false,
+            overload: 1.0,
             ..Parameters::default()
         })
     }
@@ -187,6 +190,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     flagged("urgency", "whether urgency counts"),
     flagged("deadline", "whether deadlines count"),
     flagged("bandwidth", "whether data between tasks count when nodes and tasks are chosen"),
+    flagged("together", "whether tasks that must run together go to one node where one has room for all of them"),
     flagged("migration", "whether tasks leave overloaded nodes"),
     numbered("overload", "", (0.05, 1.0), "the utilisation beyond which a node or a GPU is overloaded (h_r)"),
     numbered(

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::model::{
-    CopyId, GpuSet, GpuTypeId, GpuTypeSet, NodeId, Parallelism, Placement, SERVER_TASK, TaskId, Topology,
+    CopyId, GpuSet, GpuTypeId, GpuTypeSet, NodeId, Parallelism, Placement, Resources, SERVER_TASK, TaskId, Topology,
     WORKER_TASK,
 };
 use crate::view::JobView;
@@ -115,6 +115,9 @@ impl Servers {
     /// in one rack or on one node, that of the node comes first which is nearest to the ideal one for its first task with a GPU.
     pub(super) fn seek(&mut self, member: &Member, pieces: &[Piece], not: Option<NodeId>) -> Sought {
         let open = self.bounds(member, not);
+        if let Some(found) = self.seek_one_node(member, pieces, &open) {
+            return found;
+        }
         let wanted = &member.job.wanted;
         let leader = pieces.iter().find(|piece| piece.demand.gpu_milli > 0).or_else(|| pieces.first());
         let is_free = member.target.is_none();
@@ -146,6 +149,25 @@ impl Servers {
             tried.push(fence);
         }
         first
+    }
+
+    /// All of it on one node, the nearest to the ideal one for the first task with a GPU among those that have room; where that is
+    /// wanted and something has to be sent between tasks.
+    fn seek_one_node(&mut self, member: &Member, pieces: &[Piece], open: &Fence) -> Option<Sought> {
+        let talks = member.graph().is_some_and(|graph| !graph.edges().is_empty() || graph.reduce().is_some());
+        if !self.together || pieces.len() < 2 || !talks || member.target.is_some() {
+            return None;
+        }
+        let all = pieces.iter().fold(Resources::NONE, |sum, piece| sum + piece.demand);
+        let leader = pieces.iter().find(|piece| piece.demand.gpu_milli > 0).or_else(|| pieces.first())?;
+        let near = self.by_distance(leader, open);
+        near.into_iter().filter(|node| open.node.is_none_or(|only| only == *node)).find_map(|node| {
+            if !all.fits_in(&self.free.room(node)) {
+                return None;
+            }
+            let sought = self.seek_inside(member, pieces, &Fence { node: Some(node), ..*open });
+            matches!(sought, Sought::Found(_)).then_some(sought)
+        })
     }
 
     /// Where a job may have more, given what it has.

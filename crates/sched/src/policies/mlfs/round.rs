@@ -112,6 +112,7 @@ impl Mlfs {
     fn rebuild(&mut self, seen: &Snapshot) {
         let (threshold, with_bytes) = (self.parameters.overload, self.parameters.bandwidth);
         self.servers = Servers::new(&seen.cluster, threshold, with_bytes);
+        self.servers.together = self.parameters.together;
         let mut idle = (*seen.cluster).clone();
         idle.nodes.iter_mut().for_each(|node| node.state = NodeState::Up);
         self.idle = Servers::new(&idle, threshold, with_bytes);

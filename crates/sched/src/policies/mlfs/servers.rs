@@ -85,6 +85,8 @@ pub(super) struct Servers {
     device_limit: u64,
     /// Whether data volumes count.
     with_bytes: bool,
+    /// Whether what must run together is put on one node where one has room for all of it.
+    pub(super) together: bool,
     several_types: bool,
 }
 
@@ -161,6 +163,7 @@ impl Servers {
             servers: cluster.nodes.iter().map(|node| Server::new(node, threshold)).collect(),
             device_limit: limit(GPU, threshold),
             with_bytes,
+            together: false,
             several_types: cluster.gpu_types.len() > 1,
         }
     }

@@ -38,7 +38,7 @@ impl Default for GraphOptions {
     fn default() -> Self {
         Self {
             deadlines: Deadlines::Tight,
-            kappa: 3.0,
+            kappa: 2.5,
             own_iterations: 0.0,
             prediction_error: 0.138,
             replicas: false,
