@@ -116,10 +116,27 @@ const QUALITY_COLUMNS: [Column; 2] = [
     },
 ];
 
+/// What is shown beside them where jobs were cut short by their stop rules.
+const EARLY_COLUMNS: [Column; 2] = [
+    Column {
+        title: "cut short",
+        meaning: "jobs that ended before their own end because they had had enough",
+        order: |_| None,
+        show: |s| count(s.early.map_or(0, |early| early.jobs)),
+    },
+    Column {
+        title: "saved GPU h",
+        meaning: "GPU-hours that these would still have taken, as far as could be foretold",
+        order: |_| None,
+        show: |s| format!("{:.1}", s.early.map_or(0.0, |early| early.gpu_hours_saved)),
+    },
+];
+
 /// The columns that have something to say of these runs.
 pub(crate) fn columns(all: &[Summary]) -> impl Iterator<Item = &'static Column> + Clone {
     let learnt = if all.iter().any(|s| s.quality.is_some()) { &QUALITY_COLUMNS[..] } else { &[] };
-    COLUMNS.iter().chain(learnt)
+    let early = if all.iter().any(|s| s.early.is_some()) { &EARLY_COLUMNS[..] } else { &[] };
+    COLUMNS.iter().chain(learnt).chain(early)
 }
 
 /// The rows with the best value of a column, unless all are equal to what is shown.
