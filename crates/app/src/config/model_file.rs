@@ -72,16 +72,8 @@ struct LayerEntry {
     after: Option<Vec<String>>,
 }
 
-const KEYS: [&str; 8] = [
-    "name",
-    "compute_s",
-    "mini_batch",
-    "layers",
-    "parameters",
-    "compute",
-    "activation_bytes",
-    "after",
-];
+const KEYS: [&str; 8] =
+    ["name", "compute_s", "mini_batch", "layers", "parameters", "compute", "activation_bytes", "after"];
 
 /// What the command line says in place of the file.
 #[derive(Clone, Copy, Debug, Default)]

@@ -166,16 +166,33 @@ fn percent_or_dash(summary: &Summary, of: fn(&ObjectivesSummary) -> Option<f64>)
     part.map_or_else(|| "-".to_owned(), |part| format!("{:.1}", part * 100.0))
 }
 
+/// What is shown beside them where jobs were cut short by their stop rules.
+const EARLY_COLUMNS: [Column; 2] = [
+    Column {
+        title: "cut short",
+        meaning: "jobs that ended before their own end because they had had enough",
+        order: |_| None,
+        show: |s| count(s.early.map_or(0, |early| early.jobs)),
+    },
+    Column {
+        title: "saved GPU h",
+        meaning: "GPU-hours that these would still have taken, as far as could be foretold",
+        order: |_| None,
+        show: |s| format!("{:.1}", s.early.map_or(0.0, |early| early.gpu_hours_saved)),
+    },
+];
+
 /// The columns that have something to say of these runs.
 pub(crate) fn columns(all: &[Summary]) -> impl Iterator<Item = &'static Column> + Clone {
     let learnt = if all.iter().any(|s| s.quality.is_some()) { &QUALITY_COLUMNS[..] } else { &[] };
+    let early = if all.iter().any(|s| s.early.is_some()) { &EARLY_COLUMNS[..] } else { &[] };
     let says = |(i, column): (usize, &'static Column)| {
         let mut values = all.iter().filter_map(column.order);
         let says = if i < COUNTED_OBJECTIVES { values.next().is_some() } else { values.any(|x| x > 0.0) };
         says.then_some(column)
     };
     let aims: Vec<&'static Column> = OBJECTIVE_COLUMNS.iter().enumerate().filter_map(says).collect();
-    COLUMNS.iter().chain(learnt).chain(aims)
+    COLUMNS.iter().chain(learnt).chain(early).chain(aims)
 }
 
 /// The rows with the best value of a column, unless all are equal to what is shown.

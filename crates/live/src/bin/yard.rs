@@ -101,17 +101,8 @@ fn say(text: &str) -> Result<(), Box<dyn Error>> {
 /// Does what a line says.
 fn answer(handle: &Handle, line: &str) -> Result<String, Box<dyn Error>> {
     Ok(match line.splitn(5, ' ').collect::<Vec<_>>()[..] {
-        // One of `enough` has had enough at an accuracy of a half.
         [what @ ("submit" | "enough"), key, min, max, script] => {
-            let mut work = Work::new(["sh", "-c", script].map(str::to_owned).to_vec());
-            work.grace_s = 1;
-            let shape = place::elastic(min.parse()?, max.parse()?);
-            let mut submission = place::submission(shape, work, Some(key.into()));
-            if what == "enough" {
-                submission.job.goals.stop = StopRule::AtAccuracy(Accuracy(0.5));
-            }
-            let (job, new) = handle.submit(submission)?;
-            format!("{} {new}", job.0)
+            submit(handle, what, key, (min.parse()?, max.parse()?), script)?
         }
         // A job that may be forked: its iterations in all, and words for `yard learn`.
         ["fork", goal, ref words @ ..] => {
@@ -187,6 +178,24 @@ fn chain(handle: &Handle, tasks: &str, words: &[&str]) -> Result<String, Box<dyn
     let work = Work { grace_s: 20, ..Work::new(command) };
     let (job, new) =
         handle.submit(place::submission(place::chain(tasks.parse()?), work, Some("chain".into())))?;
+    Ok(format!("{} {new}", job.0))
+}
+
+/// Submits a script as a job with a key. One of `enough` has had enough at an accuracy of a half.
+fn submit(
+    handle: &Handle,
+    what: &str,
+    key: &str,
+    (min, max): (u32, u32),
+    script: &str,
+) -> Result<String, Box<dyn Error>> {
+    let mut work = Work::new(["sh", "-c", script].map(str::to_owned).to_vec());
+    work.grace_s = 1;
+    let mut submission = place::submission(place::elastic(min, max), work, Some(key.into()));
+    if what == "enough" {
+        submission.job.goals.stop = StopRule::AtAccuracy(Accuracy(0.5));
+    }
+    let (job, new) = handle.submit(submission)?;
     Ok(format!("{} {new}", job.0))
 }
 

@@ -190,7 +190,10 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     flagged("urgency", "whether urgency counts"),
     flagged("deadline", "whether deadlines count"),
     flagged("bandwidth", "whether data between tasks count when nodes and tasks are chosen"),
-    flagged("together", "whether tasks that must run together go to one node where one has room for all of them"),
+    flagged(
+        "together",
+        "whether tasks that must run together go to one node where one has room for all of them",
+    ),
     flagged("migration", "whether tasks leave overloaded nodes"),
     numbered("overload", "", (0.05, 1.0), "the utilisation beyond which a node or a GPU is overloaded (h_r)"),
     numbered(

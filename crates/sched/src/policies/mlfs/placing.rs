@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use crate::model::{
-    CopyId, GpuSet, GpuTypeId, GpuTypeSet, NodeId, Parallelism, Placement, Resources, SERVER_TASK, TaskId, Topology,
-    WORKER_TASK,
+    CopyId, GpuSet, GpuTypeId, GpuTypeSet, NodeId, Parallelism, Placement, Resources, SERVER_TASK, TaskId,
+    Topology, WORKER_TASK,
 };
 use crate::view::JobView;
 

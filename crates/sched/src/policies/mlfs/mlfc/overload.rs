@@ -45,7 +45,8 @@ impl Queued {
         idle.iter().filter_map(|id| seen.job(*id)).any(|view| {
             let waits = view.held.is_none() && view.target.is_none();
             let backs_off = view.shuns.is_some_and(|(_, until)| until > seen.at);
-            let is_queued = is_incomplete(view) || (waits && seen.at > view.served.changed + round && !backs_off);
+            let is_queued =
+                is_incomplete(view) || (waits && seen.at > view.served.changed + round && !backs_off);
             is_queued && *fits.entry(Shape::of(&view.job)).or_insert_with(|| fits_idle(seen, view))
         })
     }
