@@ -164,7 +164,7 @@ impl SimBackend {
                 let (_, node, state) = self.options.node_changes[i as usize];
                 self.change_node(node, state);
             }
-            Coming::Outside(i) => self.from_outside(i),
+            Coming::Outside(i) => self.come_from_outside(i),
             Coming::Loaded(id, _) => self.loaded(id),
             Coming::Saved(id, attempt) => {
                 if self.reporting(id).is_some() {

@@ -160,7 +160,7 @@ fn a_crowd_slows_everybody_down_and_what_is_used_is_told() {
                 latest[job.index()] = Some(usage);
             }
             // Both were told what they use before they are told how fast they go.
-            Event::Progress { job, speed, .. } if job == JobId(1) => {
+            Event::Progress { job: JobId(1), speed, .. } => {
                 let [Some(one), Some(other)] = &latest else { continue };
                 let used = |usage: &Usage, task| usage.of(TaskId(task)).expect("both run").gpu_milli as f64;
                 let devices = [0, 1].map(|task| (used(one, task) + used(other, task)) / 1000.0);

@@ -5,7 +5,7 @@ use trainyard_sched::control::Event;
 use super::SimBackend;
 
 impl SimBackend {
-    pub(super) fn from_outside(&mut self, i: u32) {
+    pub(super) fn come_from_outside(&mut self, i: u32) {
         let event = self.options.outside[i as usize].1.clone();
         // What was stopped for good may be started again, if its owner says so.
         if let Event::Resumed { job } = event
