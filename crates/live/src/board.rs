@@ -442,3 +442,16 @@ impl Card {
         self.verdict = None;
     }
 }
+
+/// How a job stands that cannot be taken up again, in words.
+pub(crate) const fn stands(is_there: bool, how: Option<Outcome>) -> &'static str {
+    match how {
+        _ if is_there => "has not ended",
+        Some(Outcome::StopRuleMet) => "was cut short, and so many were since that it is not kept any more",
+        Some(Outcome::Completed) => "has come to its own end",
+        Some(Outcome::Withdrawn | Outcome::Killed) => "was taken back by its owner",
+        Some(Outcome::Failed) => "has failed",
+        Some(Outcome::Rejected) => "could never run",
+        Some(Outcome::Censored) | None => "has ended otherwise",
+    }
+}

@@ -17,7 +17,7 @@ use trainyard_sched::model::{Cluster, Job, JobId, NodeId, NodeState, Parallelism
 use trainyard_sched::place::largest_gang;
 use trainyard_sched::view::JobView;
 
-use crate::board::{Board, Touched};
+use crate::board::{Board, Touched, stands};
 use crate::bridge::{Bridge, Known, Message};
 use crate::clock::{Clock, Wall};
 use crate::executor::{Executor, Reporter};
@@ -167,7 +167,7 @@ pub enum Refusal {
     #[error("{0}")]
     Policy(String),
     /// Only a job that was cut short can be taken up again.
-    #[error("{job} {}; only a job that its stop rule has cut short can be taken up again", standing(*is_there, *how))]
+    #[error("{job} {}; only a job that its stop rule has cut short can be taken up again", stands(*is_there, *how))]
     NotCutShort {
         /// The job.
         job: JobId,
@@ -176,19 +176,6 @@ pub enum Refusal {
         /// How it ended.
         how: Option<Outcome>,
     },
-}
-
-/// How a job stands that cannot be taken up again, in words.
-const fn standing(is_there: bool, how: Option<Outcome>) -> &'static str {
-    match how {
-        _ if is_there => "has not ended",
-        Some(Outcome::StopRuleMet) => "was cut short, and so many were since that it is not kept any more",
-        Some(Outcome::Completed) => "has come to its own end",
-        Some(Outcome::Withdrawn | Outcome::Killed) => "was taken back by its owner",
-        Some(Outcome::Failed) => "has failed",
-        Some(Outcome::Rejected) => "could never run",
-        Some(Outcome::Censored) | None => "has ended otherwise",
-    }
 }
 
 /// One step that was written down.

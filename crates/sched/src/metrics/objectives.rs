@@ -128,18 +128,7 @@ impl Objectives {
             aim.ended = aim.ended.filter(|(_, outcome)| *outcome != Outcome::StopRuleMet);
         }
         let Some(aim) = self.jobs.get_mut(&id).filter(|aim| aim.ended.is_none()) else {
-            // Of others only what they hold matters.
-            match event {
-                Event::Resized { allocation, .. } => self.holds(id, allocation),
-                Event::Stopped { .. }
-                | Event::StartFailed { .. }
-                | Event::Lost { .. }
-                | Event::Finished { .. } => {
-                    self.running.remove(&id);
-                }
-                _ => {}
-            }
-            return;
+            return self.aimless(id, event);
         };
         match event {
             Event::Started { iterations, .. } => aim.iterations = *iterations,
@@ -179,6 +168,20 @@ impl Objectives {
             | Event::NodeChanged { .. }
             | Event::PolicyChanged { .. }
             | Event::Merged { .. } => {}
+        }
+    }
+
+    /// Of jobs without aims only what they hold matters.
+    fn aimless(&mut self, id: JobId, event: &Event) {
+        match event {
+            Event::Resized { allocation, .. } => self.holds(id, allocation),
+            Event::Stopped { .. }
+            | Event::StartFailed { .. }
+            | Event::Lost { .. }
+            | Event::Finished { .. } => {
+                self.running.remove(&id);
+            }
+            _ => {}
         }
     }
 

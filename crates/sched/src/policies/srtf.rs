@@ -113,10 +113,11 @@ impl Shortest {
         let submitted = view.job.submitted;
         let left = view.declared_remaining(now);
         let gpus = view.job.shape.minimum().gpu_milli.div_ceil(1000).max(1);
+        let end = if runs && by == By::Time { view.declared_end() } else { None };
         let (remaining, falls) = match (left, by) {
             (None, _) => (UNKNOWN, false),
             // What has a target and does not train yet, or no more, does not come nearer to its end.
-            (Some(left), By::Time) if runs && view.phase == Phase::Running => ((now + left).0, true),
+            _ if end.is_some() => (end.map_or(UNKNOWN, |end| end.0), true),
             (Some(left), By::Time) => (left.0, false),
             (Some(left), By::GpuTime) => (left.0.saturating_mul(gpus), false),
         };

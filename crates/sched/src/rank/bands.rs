@@ -35,7 +35,8 @@ impl Bands {
     pub fn until_demotion(&self, band: u8, served_gpu_milli_us: u64, gpu_milli: u64) -> Option<Span> {
         let left = self.upper_gpu_milli_us(band)?.saturating_sub(served_gpu_milli_us);
         // Rounded up, so that the threshold is reached when the time has come.
-        Some(Span(left.div_ceil(gpu_milli.max(1))))
+        // Who holds no GPU gets no service, and stays.
+        (gpu_milli > 0).then(|| Span(left.div_ceil(gpu_milli)))
     }
 }
 

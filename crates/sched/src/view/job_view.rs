@@ -153,6 +153,20 @@ impl JobView {
         self.declared_remaining(now).map_or(0.0, Span::as_secs_f64) * milli as f64 / GPU as f64
     }
 
+    /// When a job that trains claims to be done, at the speed of its latest report or by its limit, if it says so; that may have
+    /// been some time ago. It is the same whenever it is asked for between two reports.
+    pub fn declared_end(&self) -> Option<Time> {
+        if self.phase != Phase::Running {
+            return None;
+        }
+        let Some(iterations) = self.job.declared.iterations else {
+            let limit = self.job.declared.limit?;
+            return Some(Time((self.served.changed + limit).0.saturating_sub(self.served.executed.0)));
+        };
+        let left = (iterations - self.done.iterations).max(0.0);
+        (self.done.speed > 0.0).then(|| self.done.as_of + Span::from_secs_f64(left / self.done.speed))
+    }
+
     /// How fast the whole gang goes on GPUs of one type, as far as known. What is trusted, in this order: that it was
     /// profiled there with so many workers; that it was measured there itself; what it declares, and last what was
     /// measured of it elsewhere, both on every type alike and in proportion to its workers. `None` if nothing is known of
