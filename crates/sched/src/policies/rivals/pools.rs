@@ -21,7 +21,7 @@
 //! # Where we differ
 //! Gandiva suspends a job in the memory of its node, in less than a second; here it gives its devices back and is stopped and
 //! started like any other. A task moves only where the GPU is not crowded with it, since it would come back otherwise, and
-//! where its demand fits. Whole gangs on whole GPUs are alone there and do not move. Whoever was asked to give way waits behind
+//! where its demand fits. A job that cannot save when it is told to stop keeps its devices. Whole gangs on whole GPUs are alone there and do not move. Whoever was asked to give way waits behind
 //! all others. Where nobody of the pool can give way, others must.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -166,7 +166,10 @@ impl Pools {
             [begun] => Time(begun as u64),
             _ => view.served.changed,
         };
-        let is_over = |view: &&JobView| can_change(view) && seen.at.since(begun(view)) >= slice;
+        // Who would lose what it did in its slice would never come to an end.
+        let keeps = |view: &JobView| !view.job.move_cost.loses_when_stopped;
+        let is_over =
+            |view: &&JobView| can_change(view) && keeps(view) && seen.at.since(begun(view)) >= slice;
         let jobs = self.desk.plan.running().filter_map(|(id, ..)| seen.job(id)).filter(is_over);
         jobs.map(|view| (gpus_of(&view.job), utilisation(view), view.id())).collect()
     }
