@@ -27,7 +27,7 @@ use crate::decide::{
 };
 use crate::model::{JobId, PriorityClass, Time};
 use crate::place::Rule;
-use crate::view::{Causes, JobView, Phase, Snapshot};
+use crate::view::{Causes, JobView, Snapshot};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
