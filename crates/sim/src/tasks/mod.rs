@@ -2,7 +2,7 @@
 //! are, and how long an iteration takes in that crowd (MLFS specification, section 1.8).
 //!
 //! A task uses its demand times a factor that wanders ([`Wander`]). Where more is used than there is, everybody there slows
-//! down in proportion ([`Loads`]); what goes from node to node shares their network ([`pace`]).
+//! down in proportion (`loads`); what goes from node to node shares their network (`pace`).
 
 mod loads;
 mod pace;
