@@ -201,3 +201,24 @@ fn accuracies_are_kept_whether_losses_come_with_them_or_not() {
     history.restart();
     assert_eq!((history.measured(), history.best_accuracy()), (0, None));
 }
+
+#[test]
+fn a_job_ends_when_it_is_as_good_as_it_will_be_and_not_before() {
+    // 0.9 is come within the margin of 0.005 after 60 ln(180) = 312 of its 400 iterations.
+    let mut core = core(1, "look_every_s = 1.0");
+    let mut long = job(0, 1, Goals { stop: StopRule::AtPeak, ..Goals::default() });
+    long.declared.iterations = Some(400.0);
+    step(&mut core, 0, vec![arrives(long)]);
+    step(&mut core, 1, vec![starts(0)]);
+    let ended = (1..=400_u32).find_map(|k| {
+        let accuracy = 0.9 * (1.0 - (-f64::from(k) / 60.0).exp());
+        let step = step(&mut core, 1 + u64::from(k), vec![reports(0, f64::from(k), accuracy)]);
+        changes(&step).iter().find_map(|change| match change {
+            Change::Stop { why: Enough::AtPeak { expected, .. }, .. } => Some((k, *expected)),
+            _ => None,
+        })
+    });
+    let (iteration, expected) = ended.expect("it ends before its own end");
+    assert!((300..=325).contains(&iteration), "{iteration}");
+    assert!((expected - 0.9).abs() < 0.003, "{expected}");
+}

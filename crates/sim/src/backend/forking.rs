@@ -106,6 +106,7 @@ impl SimBackend {
         }
         self.advance(id);
         let shape = self.workload.jobs[id.index()].0.shape.clone();
+        self.tasks_leave(id);
         self.occupancy.leave(id, &before, &shape);
         self.occupancy.enter(id, allocation, &shape);
         let usual = self.workload.jobs[id.index()].1.move_cost.load;
@@ -129,6 +130,7 @@ impl SimBackend {
                 usual
             }
         };
+        self.uses_anew(id);
         self.retime_neighbours(id, &before);
         if load == Span::ZERO {
             self.moved(id);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use trainyard_sched::model::{Allocation, Attempt, JobId};
+use trainyard_sched::model::{Allocation, Attempt, JobId, NodeId, Resources};
 
 use super::{Life, SimBackend};
 
@@ -15,6 +15,11 @@ impl SimBackend {
     /// The attempt of a job that really runs, for comparison with what was ordered.
     pub fn attempt(&self, job: JobId) -> Option<Attempt> {
         Some(self.jobs.get(job.index())?.run.as_ref()?.attempt)
+    }
+
+    /// What is really used of a node, where any job is a graph of tasks; else nobody asks.
+    pub fn used(&self, node: NodeId) -> Resources {
+        self.loads.used(node)
     }
 
     /// What every job really holds, for comparison with what is believed.

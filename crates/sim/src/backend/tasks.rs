@@ -65,7 +65,7 @@ impl SimBackend {
         }
     }
 
-    /// A job holds what it did not hold before, or is about to hold something else.
+    /// A job holds what it did not hold before.
     pub(super) fn tasks_enter(&mut self, id: JobId) {
         if !self.has_graphs {
             return;
@@ -82,8 +82,15 @@ impl SimBackend {
             self.run(id).tasks = Some(Box::new(tasks));
             self.tick_later();
         }
-        self.book(id, 1);
-        self.crowd_changed(id);
+        self.uses_anew(id);
+    }
+
+    /// A job uses what it holds from now on, which was not booked yet.
+    pub(super) fn uses_anew(&mut self, id: JobId) {
+        if self.has_graphs {
+            self.book(id, 1);
+            self.crowd_changed(id);
+        }
     }
 
     /// A job is about to give up all that it holds.
@@ -210,8 +217,7 @@ impl SimBackend {
                 tasks.factors[task.index()] = wander.map_or(1.0, |wander| wander.begin(task, minute));
             }
         }
-        self.book(id, 1);
-        self.crowd_changed(id);
+        self.uses_anew(id);
         let speed = self.retime(id);
         let iterations = self.run(id).iterations;
         self.ready.push(Event::Resized {

@@ -69,6 +69,13 @@ impl Loads {
         *flows = flows.saturating_add_signed(sign);
     }
 
+    /// What is used of a node, rounded.
+    pub(crate) fn used(&self, node: NodeId) -> Resources {
+        let [gpu_milli, cpu_milli, memory_bytes, network_bytes_per_s] =
+            self.nodes[node.index()].used.map(|amount| amount.round() as u64);
+        Resources { gpu_milli, cpu_milli, memory_bytes, network_bytes_per_s }
+    }
+
     /// By how much everything on these devices of a node is slower: what is used most there, as a multiple of what there is,
     /// but at least 1.
     pub(crate) fn slowdown(&self, node: NodeId, devices: u64) -> f64 {

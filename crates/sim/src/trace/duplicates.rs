@@ -7,6 +7,7 @@ use trainyard_sched::model::Job;
 
 use super::error::{TraceError, shortened};
 use super::options::OnDuplicate;
+use crate::loss::TrueLoss;
 use crate::truth::Truth;
 use crate::workload::{Done, ImportReport};
 
@@ -105,7 +106,8 @@ impl Rows<'_> {
         }
         let mut taken: BTreeSet<Arc<str>> = self.jobs.iter().map(|(job, _)| Arc::clone(&job.name)).collect();
         for index in indexes {
-            let job = Arc::make_mut(&mut self.jobs[*index].0);
+            let (job, truth) = &mut self.jobs[*index];
+            let job = Arc::make_mut(job);
             let is_free = |name: &Arc<str>| !taken.contains(name);
             let names = (2_u64..).map(|number| Arc::from(format!("{}-{number}", job.name)));
             let name: Arc<str> = { names }.find(is_free).expect("there are more numbers than jobs");
@@ -113,6 +115,10 @@ impl Rows<'_> {
             let what = "the id was there already, with other values; the later job has another name";
             self.report.find(Done::Repaired, what, Some(place));
             taken.insert(Arc::clone(&name));
+            // Noise belongs to a name.
+            if let Some(loss) = &mut truth.loss {
+                loss.seed = TrueLoss::seed_of(&name);
+            }
             job.name = name;
         }
     }
@@ -176,5 +182,19 @@ mod tests {
         let dropped =
             (count(&read, Done::Dropped, "first row is kept"), count(&read, Done::Dropped, "word for word"));
         assert_eq!(dropped, (2, 2), "a row that repeats one that was left out is told as that");
+    }
+
+    #[test]
+    fn a_job_with_another_name_has_the_noise_of_that_name() {
+        let head = "job_id,submit_s,duration_s,gpus,iterations,loss,loss_noise\n";
+        let row = |name: &str, gpus| format!("{name},0,9,{gpus},9,sublinear 0 1 1 0,0.1\n");
+        let options = Options { on_duplicate: OnDuplicate::Suffix, ..Options::default() };
+        let losses = |rows: &str| -> Vec<_> {
+            let read = read_from("own.csv", format!("{head}{rows}").as_bytes(), &options).unwrap();
+            read.jobs.into_iter().map(|(_, truth)| truth.loss.unwrap()).collect()
+        };
+        let renamed = losses(&(row("a", 1) + &row("a", 2)));
+        assert_eq!(renamed, losses(&(row("a", 1) + &row("a-2", 2))));
+        assert_ne!(renamed[0].seed, renamed[1].seed);
     }
 }

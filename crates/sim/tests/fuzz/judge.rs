@@ -201,7 +201,8 @@ fn jobs(input: &Input) -> Result<(), String> {
             let is_same = (&job.shape, &job.goals) == (&own.shape, &own.goals);
             let goes = |truth: &Truth| (truth.iterations, truth.speed.clone(), truth.loss.clone());
             if is_graph(own) && (!is_same || goes(truth) != goes(own_truth)) {
-                return Err(format!("job {} is another one when it is read again", own.name));
+                let both = ((&own.shape, &own.goals, goes(own_truth)), (&job.shape, &job.goals, goes(truth)));
+                return Err(format!("job {} is another one when it is read again: {both:?}", own.name));
             }
         }
     }

@@ -7,6 +7,7 @@ use trainyard_sched::model::{
     AllReduce, Along, Edge, MAX_EDGES, MAX_TASKS, Resources, Task, TaskGraph, TaskId,
 };
 
+use super::super::error::{LONGEST_LIST, shortened};
 use super::super::fields::{Problem, number_within, whole};
 
 const NO_REPLICA: &str = "none";
@@ -16,7 +17,11 @@ const RINGS: [(&str, Along); 2] = [("ring", Along::Ring), ("torus", Along::Torus
 pub(super) fn graph(field: &str, text: &str) -> Result<TaskGraph, Problem> {
     if text.starts_with('{') {
         let read = serde_json::from_str::<TaskGraph>(text);
-        return read.map_err(|error| Problem::new(format!("the graph cannot be read: {error}"), field, text));
+        return read.map_err(|error| {
+            // The text of the error names what it met, and that may be as long as the file.
+            let (told, column) = (shortened(&error.to_string(), LONGEST_LIST), error.column());
+            Problem::new(format!("the graph cannot be read, at its byte {column}: {told}"), field, text)
+        });
     }
     let mut written = Written::default();
     for item in text.split('|') {
