@@ -87,6 +87,9 @@ fn read(lines: &mut Lines<'_>, import: &mut Import<'_>) -> Result<(), TraceError
     notes.tell(import)
 }
 
+/// The end of the year 9999. A log that begins later has something else in its header, and its hours of the day are unknown.
+const LAST_UNIX_S: u64 = 253_402_300_799;
+
 /// What the header says of the log.
 #[derive(Default)]
 struct Notes {
@@ -100,7 +103,9 @@ impl Notes {
         let Some((key, value)) = comment.split_once(':') else { return };
         let value = value.trim();
         match key.trim() {
-            "UnixStartTime" => self.unix_start = value.parse().ok().filter(|start| *start > 0),
+            "UnixStartTime" => {
+                self.unix_start = value.parse().ok().filter(|start| (1..=LAST_UNIX_S).contains(start))
+            }
             "TimeZoneString" => self.zone = Some(value.to_owned()),
             "MaxProcs" => self.processors = value.parse().ok(),
             _ => {}

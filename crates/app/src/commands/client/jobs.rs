@@ -99,7 +99,7 @@ pub(crate) fn jobs_text(all: &[JobShown]) -> String {
 
 /// Whole seconds are enough for people.
 fn length(seconds: f64) -> String {
-    Span::from_secs(seconds.round() as u64).to_string()
+    Span::from_secs_f64(seconds.round()).to_string()
 }
 
 /// Shows one job.
