@@ -89,7 +89,7 @@ use Better::{Less, More, Neither};
 use Unit::{Bytes, Count, GpuSeconds, Part, Ratio, Seconds};
 
 /// All numbers of a summary, in the order of their keys.
-pub(crate) const METRICS: [Metric; 34] = [
+pub(crate) const METRICS: [Metric; 35] = [
     Metric::new("accuracy_ratio", &["accuracies"], "accuracy reached", Part, More, |s| {
         s.objectives?.accuracy_ratio
     }),
@@ -140,6 +140,7 @@ pub(crate) const METRICS: [Metric; 34] = [
     Metric::new("p95_wait_s", &["p95_wait"], "wait p95", Seconds, Less, |s| s.p95_wait_s),
     Metric::new("p99_jct_s", &["p99_jct"], "JCT p99", Seconds, Less, |s| s.p99_jct_s),
     Metric::new("preemptions", &["preempted"], "preempted", Count, Less, |s| Some(s.preemptions as f64)),
+    Metric::new("task_moves", &[], "task moves", Count, Less, |s| Some(s.objectives?.task_moves as f64)),
     Metric::new("traffic_bytes", &["traffic"], "traffic GB", Bytes, Less, |s| {
         Some(s.objectives?.traffic_bytes)
     }),

@@ -27,7 +27,7 @@ pub use early::EarlySummary;
 pub use fold::{JobRow, Metrics, RowState};
 pub use fragmentation::{Fragmentation, PIECE_GPUS};
 pub use holdings::Left;
-pub use objectives::{OVERLOADED, Objectives, ObjectivesSummary, URGENT};
+pub use objectives::{Objectives, ObjectivesSummary, URGENT};
 pub use quality::{Learner, Moment, Quality, QualitySummary};
 pub use series::Series;
 pub use shares::{Share, Shares};

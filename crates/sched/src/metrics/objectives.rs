@@ -8,11 +8,12 @@ use serde::{Deserialize, Serialize};
 use crate::control::{Action, Batch, Event, Log, Outcome, Step};
 use crate::estimate::traffic_bytes;
 use crate::model::{
-    Accuracy, Allocation, Cluster, GPU, Job, JobId, Resources, Time, UNLIMITED, Urgency, Usage,
+    Accuracy, Allocation, Cluster, GPU, Job, JobId, Parallelism, Placement, Resources, Time, UNLIMITED,
+    Urgency, Usage,
 };
 
 /// A node or a device is overloaded where more than this part of it is used (MLFS, section 4.1).
-pub const OVERLOADED: f64 = 0.9;
+const OVERLOADED_PERCENT: u64 = 90;
 /// Jobs above this urgency are urgent (MLFS, section 4.2.2).
 pub const URGENT: Urgency = Urgency(8);
 
@@ -25,6 +26,7 @@ pub struct Objectives {
     running: BTreeMap<JobId, (Allocation, Usage)>,
     overloaded: Vec<bool>,
     overloads: u64,
+    task_moves: u64,
 }
 
 /// One job.
@@ -51,6 +53,9 @@ pub struct ObjectivesSummary {
     pub deadline_ratio: Option<f64>,
     /// How often a node or one of its devices came to be overloaded, as seen from report to report.
     pub overloads: u64,
+    /// How often a task of a graph went on on another node while its job ran.
+    #[serde(default)]
+    pub task_moves: u64,
     /// Bytes that went from node to node, moves included.
     pub traffic_bytes: f64,
     /// The part of the urgent jobs that ended by their deadline.
@@ -102,6 +107,7 @@ impl Objectives {
             avg_accuracy: (!needing.is_empty()).then(|| needing.iter().sum::<f64>() / needing.len() as f64),
             deadline_ratio: ratio(&in_time),
             overloads: self.overloads,
+            task_moves: self.task_moves,
             traffic_bytes: aims().map(|aim| aim.traffic_bytes).sum(),
             urgent_deadline_ratio: ratio(&|aim| in_time(aim).filter(|_| aim.job.goals.urgency > URGENT)),
         })
@@ -143,7 +149,9 @@ impl Objectives {
             Event::Resized { iterations, allocation, .. } => {
                 aim.moved_on(*iterations);
                 let before = self.running.get(&id).map(|(held, _)| held.clone()).unwrap_or_default();
-                aim.traffic_bytes += carried_bytes(&aim.job, &before, allocation);
+                let (moves, bytes) = moved(&aim.job, &before, allocation);
+                aim.traffic_bytes += bytes;
+                self.task_moves += moves;
                 self.holds(id, allocation);
             }
             Event::Used { usage, .. } => {
@@ -195,8 +203,9 @@ impl Objectives {
 
     /// Counts the nodes that came to be overloaded since this was asked last.
     fn look_at_loads(&mut self) {
-        let mut used: Vec<([f64; 4], Vec<f64>)> =
-            self.nodes.iter().map(|holds| ([0.0; 4], vec![0.0; (holds.gpu_milli / GPU) as usize])).collect();
+        // Whole numbers, since what is used to the bound itself is no overload.
+        let mut used: Vec<([u64; 4], Vec<u64>)> =
+            self.nodes.iter().map(|holds| ([0; 4], vec![0; (holds.gpu_milli / GPU) as usize])).collect();
         for (id, (held, usage)) in &self.running {
             let shape = self.jobs.get(id).map(|aim| &aim.job.shape);
             for p in held.placements() {
@@ -207,9 +216,9 @@ impl Objectives {
                 let uses = usage.of(p.task).unwrap_or(demand);
                 let (sums, devices) = &mut used[p.node.index()];
                 for (sum, amount) in sums.iter_mut().zip(uses.amounts()) {
-                    *sum += amount as f64;
+                    *sum = sum.saturating_add(amount);
                 }
-                let each = uses.gpu_milli as f64 / GPU as f64 / f64::from(p.gpus.count().max(1));
+                let each = uses.gpu_milli / u64::from(p.gpus.count().max(1));
                 let there = |i: &usize| p.gpus.devices >> i & 1 == 1;
                 for i in (0..devices.len()).filter(there) {
                     devices[i] += each;
@@ -217,24 +226,27 @@ impl Objectives {
             }
         }
         for (i, (sums, devices)) in used.iter().enumerate() {
-            let over =
-                |(used, has): (&f64, u64)| has != UNLIMITED && has > 0 && *used > OVERLOADED * has as f64;
+            let over = |(used, has): (&u64, u64)| {
+                let (used, bound) =
+                    (u128::from(*used) * 100, u128::from(has) * u128::from(OVERLOADED_PERCENT));
+                has != UNLIMITED && has > 0 && used > bound
+            };
             let is_over = sums.iter().zip(self.nodes[i].amounts()).any(over)
-                || devices.iter().any(|device| *device > OVERLOADED);
+                || devices.iter().any(|device| over((device, GPU)));
             self.overloads += u64::from(is_over && !self.overloaded[i]);
             self.overloaded[i] = is_over;
         }
     }
 }
 
-/// Bytes of tasks that went to another node.
-fn carried_bytes(job: &Job, before: &Allocation, after: &Allocation) -> f64 {
-    let crate::model::Parallelism::TaskGraph(graph) = &job.shape else { return 0.0 };
-    let moved = after
-        .placements()
-        .iter()
-        .filter(|p| before.placements().iter().any(|q| q.task == p.task && q.node != p.node));
-    moved.map(|p| graph.tasks()[p.task.index()].state_bytes as f64).sum()
+/// How many tasks went to another node, and the bytes that went with them.
+fn moved(job: &Job, before: &Allocation, after: &Allocation) -> (u64, f64) {
+    let Parallelism::TaskGraph(graph) = &job.shape else { return (0, 0.0) };
+    let is_moved = |p: &&Placement| before.place_of(p.task).is_some_and(|q| q.node != p.node);
+    let moved = after.placements().iter().filter(is_moved);
+    moved.fold((0, 0.0), |(moves, bytes), p| {
+        (moves + 1, bytes + graph.tasks()[p.task.index()].state_bytes as f64)
+    })
 }
 
 impl Log for Objectives {

@@ -148,6 +148,12 @@ impl Allocation {
         self.placements().iter().filter(|p| p.task == task).map(|p| p.count).sum()
     }
 
+    /// Where a task of a graph is, whose tasks each have one place.
+    pub fn place_of(&self, task: TaskId) -> Option<&Placement> {
+        let placements = self.placements();
+        placements.binary_search_by_key(&task, |p| p.task).ok().map(|i| &placements[i])
+    }
+
     /// Workers of a data-parallel job.
     pub fn workers(&self) -> u32 {
         self.count_of(WORKER_TASK)

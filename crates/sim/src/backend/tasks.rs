@@ -198,7 +198,7 @@ impl SimBackend {
         self.occupancy.leave(id, &before, &shape);
         self.occupancy.enter(id, allocation, &shape);
         let now = self.now;
-        let was = |task: TaskId| before.placements().iter().find(|p| p.task == task).map(|p| p.node);
+        let was = |task: TaskId| before.place_of(task).map(|p| p.node);
         let mut loads = Vec::new();
         for p in allocation.placements().iter().filter(|p| was(p.task) != Some(p.node)) {
             let bytes = graph.tasks()[p.task.index()].state_bytes as f64;

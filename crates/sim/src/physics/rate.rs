@@ -125,7 +125,7 @@ impl Physics {
     fn graph_speed(cluster: &Cluster, job: &Job, truth: &Truth, held: &Allocation) -> f64 {
         let Parallelism::TaskGraph(graph) = &job.shape else { return 0.0 };
         let at = |task: TaskId| {
-            let placement = held.placements().iter().find(|p| p.task == task)?;
+            let placement = held.place_of(task)?;
             Some((placement.node, placement.gpus.devices))
         };
         let pace = if let Speed::Graph(graph) = &truth.speed { graph.pace } else { 1.0 };

@@ -3,9 +3,9 @@
 
 use trainyard_sched::model::{GPU, Parallelism, Task, TaskGraph};
 
-use super::fields::{GPU_LIMIT, Problem};
+use super::fields::{GPU_LIMIT, LIMIT_S, Problem};
 use super::import::Draft;
-use crate::truth::Speed;
+use crate::truth::{Speed, Truth};
 
 /// The most that a worker may ask for, as in the native format.
 const MOST_CPU_MILLI: u64 = 1_000_000_000;
@@ -22,6 +22,7 @@ pub(super) fn bounded(draft: Draft<'_>) -> Result<Draft<'_>, Problem> {
     if draft.name == Some("") {
         return Err(Problem::new("the job's id is missing", "", "(empty)"));
     }
+    bounded_time(&draft.truth)?;
     let worker = draft.shape.data_parallel().map(|job| job.worker).unwrap_or_default();
     if worker.cpu_milli > MOST_CPU_MILLI {
         let what = "a worker asks for more than a million CPU cores";
@@ -40,6 +41,16 @@ pub(super) fn bounded(draft: Draft<'_>) -> Result<Draft<'_>, Problem> {
     }
     let what = format!("the workers together ask for more than {GPU_LIMIT} GPUs");
     Err(Problem::new(what, "", &gpus.to_string()))
+}
+
+/// Attempts that are sums, and a job that ran until the trace ended, may be longer than any time that is read.
+pub(super) fn bounded_time(truth: &Truth) -> Result<(), Problem> {
+    let Speed::Fixed { iteration, .. } = truth.speed else { return Ok(()) };
+    let length_s = truth.iterations * iteration.as_secs_f64();
+    if length_s <= LIMIT_S {
+        return Ok(());
+    }
+    Err(Problem::new("the job takes longer than three thousand years", "", &length_s.to_string()))
 }
 
 /// Refuses a graph whose tasks demand nothing or too much, or that runs for too long.

@@ -12,7 +12,7 @@ use trainyard_sched::model::{
     Seed, Span, TenantId, Time, Wanted,
 };
 
-use super::bounds::bounded;
+use super::bounds::{bounded, bounded_time};
 use super::duplicates::{Origin, Rows, hash};
 use super::error::{TraceError, nearest, shortened};
 use super::fields::{Problem, Remark};
@@ -390,6 +390,7 @@ impl<'o> Import<'o> {
         if truth.iterations <= 0.0 {
             return Err(Problem::new(NOTHING_SEEN, "", &job.name));
         }
+        bounded_time(truth)?;
         let name = Arc::clone(&job.name);
         let job = Arc::make_mut(job);
         let remark = match self.options.preset {

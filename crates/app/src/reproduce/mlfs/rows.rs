@@ -148,7 +148,12 @@ fn exact(runs: &Runs, loads: &Loads) -> Vec<Row> {
             Gate::AtMost(0.0),
             sum(|run| run.objectives.overloads as f64),
         ),
-        single("S5", "the same: moves of tasks", Gate::AtMost(0.0), sum(|run| run.migrations)),
+        single(
+            "S5",
+            "the same: moves of tasks",
+            Gate::AtMost(0.0),
+            sum(|run| run.objectives.task_moves as f64),
+        ),
         single(
             "S15",
             "published deadlines: missed beyond mean JCT over a day and three standard errors, at most",

@@ -81,8 +81,7 @@ impl Member {
 
     /// Where a task of a graph is to be.
     pub(super) fn place_of(&self, task: TaskId) -> Option<&Placement> {
-        let placements = self.target.placements();
-        placements.binary_search_by_key(&task, |p| p.task).ok().map(|i| &placements[i])
+        self.target.place_of(task)
     }
 
     /// Which replicas of a graph have their place, in the order of its replicas; each has all of it or nothing.

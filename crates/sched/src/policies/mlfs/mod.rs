@@ -38,6 +38,7 @@ mod member;
 mod memory;
 mod mlfc;
 mod parameters;
+mod patience;
 mod placing;
 mod priority;
 mod queue;

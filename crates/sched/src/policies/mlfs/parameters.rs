@@ -80,6 +80,7 @@ pub(super) struct Parameters {
     pub(super) ps_all: bool,
     pub(super) unplaced: Unplaced,
     pub(super) most_scanned: i64,
+    pub(super) patience_h: f64,
     pub(super) round_s: f64,
     pub(super) at_events: bool,
 }
@@ -109,6 +110,7 @@ impl Default for Parameters {
             ps_all: false,
             unplaced: Unplaced::Queue,
             most_scanned: 4096,
+            patience_h: 0.0,
             round_s: 60.0,
             at_events: true,
         }
@@ -127,6 +129,7 @@ impl Default for Plus {
             together: true,
             migration: false,
             overload: 1.0,
+            patience_h: 4.0,
             ..Parameters::default()
         })
     }
@@ -213,6 +216,12 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         "tasks",
         (1, 1_000_000),
         "for how many waiting tasks a node is sought in one decision",
+    ),
+    numbered(
+        "patience_h",
+        "h",
+        (0.0, 1e6),
+        "how long what waits may be passed over by what comes behind it in the queue; 0: for ever, as in the paper",
     ),
     ROUND_S,
     flagged("at_events", "whether it decides also when jobs come and go, and not only in rounds"),

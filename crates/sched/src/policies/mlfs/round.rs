@@ -44,6 +44,8 @@ pub(super) struct Made {
     pub(super) misses: BTreeMap<JobId, Miss>,
     /// The first in the queue that found no room.
     pub(super) first_missed: Vec<JobId>,
+    /// Those that have waited so long for room that nothing behind them gets any.
+    pub(super) impatient: Vec<JobId>,
     /// Tasks that moved, and from which node their job was relieved.
     pub(super) relieved: BTreeMap<JobId, Relieved>,
     pub(super) wake: Option<Time>,
@@ -206,10 +208,11 @@ impl Mlfs {
                 }
                 continue;
             }
-            if scanned >= self.parameters.most_scanned {
+            if scanned >= self.parameters.most_scanned || self.is_held(key.job) {
                 continue;
             }
             scanned += self.seek(seen, key.job, what, &ranking, &mut hopeless);
+            self.hold_room(seen, &key);
         }
         for i in unplaced {
             self.stay_or_wait(&leaving[i]);

@@ -60,7 +60,7 @@ impl Mlfs {
 }
 
 /// Whether one job wants what another waits for.
-fn is_rival(ahead: &Job, job: &Job) -> bool {
+pub(super) fn is_rival(ahead: &Job, job: &Job) -> bool {
     let wants_gpus = |job: &Job| job.shape.minimum().gpu_milli > 0;
     match (wants_gpus(ahead), wants_gpus(job)) {
         (true, true) => ahead.wanted.gpu_types.overlaps(job.wanted.gpu_types),
