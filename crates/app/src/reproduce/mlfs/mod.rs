@@ -5,6 +5,7 @@
 //! on nine of ten; beside it stands what is known of the published figure.
 
 mod checks;
+mod clocked;
 mod plots;
 mod rows;
 mod runs;
@@ -15,7 +16,7 @@ use trainyard_sched::model::Seed;
 
 use super::{Effort, Findings, Paper, Progress};
 use crate::failure::Failure;
-use runs::{Alone, Key, Load, MLFS, RIVALS, perform_all};
+use runs::{Alone, Key, Load, MLFS, MLFS_PLUS, RIVALS, perform_all};
 
 /// MLFS.
 pub(super) const PAPER: Paper = Paper {
@@ -29,6 +30,11 @@ pub(super) const PAPER: Paper = Paper {
 const LOADS: [u32; 5] = [12, 6, 3, 2, 1];
 /// Options of deadlines as published.
 const LITERAL: &str = "deadlines = 'literal'";
+/// Options of jobs of which a part must do all their iterations, whatever the load.
+const UNYIELDING: [(&str, &str); 2] =
+    [("half of the jobs", "own_iterations = 0.5"), ("all jobs", "own_iterations = 1.0")];
+/// Options of tasks that send ten times as much.
+const STRESS: &str = "traffic = 10.0";
 /// Options of tasks that use what they demand.
 const CONSTANT: &str = "wander = 0.0";
 
@@ -40,6 +46,11 @@ struct Loads {
     rising: Vec<Load>,
     literal: Load,
     constant: Load,
+    /// A twelfth of the highest.
+    light: Load,
+    /// Where some jobs, named here, are never stopped early.
+    unyielding: [(&'static str, Load); 2],
+    stress: Load,
 }
 
 impl Loads {
@@ -50,6 +61,9 @@ impl Loads {
             rising: LOADS.iter().map(|part| load(most / part, "")).collect(),
             literal: load(most, LITERAL),
             constant: load(most, CONSTANT),
+            light: load(most / LOADS[0], ""),
+            unyielding: UNYIELDING.map(|(who, options)| (who, load(most, options))),
+            stress: load(most, STRESS),
         }
     }
 }
@@ -64,7 +78,13 @@ fn run(effort: &Effort, progress: &Progress<'_>) -> Result<Findings, Failure> {
         || [MLFS, Alone::MlfH.plain()].into_iter().chain(RIVALS.iter().map(|rival| rival.plain()));
     keys.extend(everybody().map(|who| (loads.literal, who)));
     keys.insert((loads.constant, Alone::MlfH.plain()));
+    keys.extend([MLFS, Alone::Tiresias.plain()].map(|who| (loads.light, who)));
     if !effort.quick {
+        for (_, load) in loads.unyielding {
+            let rivals = RIVALS.iter().map(|rival| rival.controlled());
+            keys.extend([MLFS, MLFS_PLUS].into_iter().chain(rivals).map(|who| (load, who)));
+        }
+        keys.extend(rows::STRESSED.map(|who| (loads.stress, who)));
         for load in &loads.rising {
             keys.extend(everybody().map(|who| (*load, who)));
         }
@@ -79,7 +99,7 @@ fn run(effort: &Effort, progress: &Progress<'_>) -> Result<Findings, Failure> {
             seeds.len()
         ),
         rows: rows::rows(&runs, &loads, effort),
-        readings: rows::readings(&runs, loads.full),
+        readings: rows::readings(&runs, &loads, effort),
         ..Findings::default()
     };
     plots::draw(&runs, &loads, &mut found);

@@ -1,6 +1,7 @@
 //! Who is run on which jobs of tasks, and what is measured of it.
 
 use std::collections::BTreeMap;
+use std::sync::mpsc;
 
 use rayon::prelude::*;
 use trainyard_sched::control::Nothing;
@@ -13,6 +14,7 @@ use trainyard_sim::physics::Physics;
 use trainyard_sim::simulate::{Setup, simulate};
 
 use super::super::Progress;
+use super::clocked::Clocked;
 use crate::config::PolicyChoice;
 use crate::failure::Failure;
 
@@ -146,7 +148,8 @@ pub(super) struct Measured {
     pub(super) longest_wait_s: f64,
     /// The part of the jobs that took at most 100 minutes.
     pub(super) quick: f64,
-    pub(super) migrations: f64,
+    /// How long decisions took on this machine, all but one of a hundred.
+    pub(super) decision_p99_ms: f64,
     pub(super) objectives: ObjectivesSummary,
     /// The part of the jobs that ended.
     pub(super) ended: f64,
@@ -178,8 +181,12 @@ fn perform((load, who): Key, seed: Seed) -> Result<Measured, Failure> {
         options: Options::default(),
         seed,
     };
-    let finished = simulate(setup, policy.build()?, &mut Nothing, |_, _| {})
+    let (took_ms, took) = mpsc::channel();
+    let clocked = Box::new(Clocked { policy: policy.build()?, took_ms });
+    let finished = simulate(setup, clocked, &mut Nothing, |_, _| {})
         .map_err(|source| Failure::Setup { policy: policy.label(), source })?;
+    let mut took: Vec<f64> = took.into_iter().collect();
+    took.sort_by(f64::total_cmp);
     let summary = finished.metrics.summary(finished.ended);
     // A job that has not ended when everything is over has taken until then at least.
     let taken = |row: &trainyard_sched::metrics::JobRow| {
@@ -195,7 +202,7 @@ fn perform((load, who): Key, seed: Seed) -> Result<Measured, Failure> {
         waiting_s: mean(|row| row.1),
         longest_wait_s: rows.iter().map(|row| row.1).fold(0.0, f64::max),
         quick: rows.iter().filter(|row| row.0 <= QUICK_S).count() as f64 / count,
-        migrations: summary.migrations as f64,
+        decision_p99_ms: took.get(took.len() * 99 / 100).copied().unwrap_or(0.0),
         objectives: summary.objectives.unwrap_or_default(),
         ended: summary.completed as f64 / count,
     })
