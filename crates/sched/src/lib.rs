@@ -6,7 +6,7 @@
 //! clock, a file, the environment, or randomness that was not handed in.
 //!
 //! Each module uses only what stands left of it:
-//! `model < estimate, partition, place, rank, solve < view < decide < policies < control < metrics, why`.
+//! `model < estimate, nets, partition, place, rank, solve < view < decide < policies < control < metrics, why`.
 
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
@@ -15,6 +15,7 @@ pub mod decide;
 pub mod estimate;
 pub mod metrics;
 pub mod model;
+pub mod nets;
 pub mod partition;
 pub mod place;
 pub mod policies;

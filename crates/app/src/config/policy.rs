@@ -2,7 +2,9 @@
 //! stands around another, which is written in the same form. The only place that reads this; presets have the form without
 //! parentheses, too.
 
+use sha2::{Digest, Sha256};
 use trainyard_sched::decide::{Entry, ParameterError, Policy, Values};
+use trainyard_sched::nets::Weights;
 use trainyard_sched::policies;
 
 use super::ArgumentError;
@@ -22,8 +24,9 @@ impl PolicyChoice {
     }
 
     /// Checks a name and parameters.
-    pub(crate) fn new(name: &str, given: toml::Table) -> Result<Self, ParameterError> {
+    pub(crate) fn new(name: &str, mut given: toml::Table) -> Result<Self, ParameterError> {
         let entry = policies::find(name)?;
+        read_weights(entry, &mut given)?;
         (entry.build)(&given)?;
         Ok(Self { entry, given })
     }
@@ -66,7 +69,11 @@ impl PolicyChoice {
             inner.is_some() && places_of_another(self.entry).is_some_and(|(a, b)| [a, b].contains(&key))
         };
         let other = |(key, value): (&String, &toml::Value)| {
-            (!of_inner(key) && defaults.get(key) != Some(value)).then(|| format!("{key}={value}"))
+            let differs = !of_inner(key) && defaults.get(key) != Some(value);
+            differs.then(|| match value {
+                toml::Value::String(text) if is_weights(self.entry, key) => format!("{key}={}", digest(text)),
+                _ => format!("{key}={value}"),
+            })
         };
         let other: Vec<String> = self.given.iter().filter_map(other).collect();
         let mut label = self.entry.name.to_owned();
@@ -85,6 +92,40 @@ impl PolicyChoice {
         self.inner().map_or_else(|| name.to_owned(), |inner| format!("{name}-{}", inner.folder()))
     }
 }
+
+fn is_weights(entry: &Entry, key: &str) -> bool {
+    entry.parameters.iter().any(|known| known.name == key && known.values == Values::Weights)
+}
+
+/// What weights are called where their text would be too long.
+fn digest(text: &str) -> String {
+    let sum = Sha256::digest(text.as_bytes());
+    sum.iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Reads the files that are named where policies want what was learned, so that whatever is written down of a policy stands by
+/// itself.
+fn read_weights(entry: &Entry, given: &mut toml::Table) -> Result<(), ParameterError> {
+    for (key, value) in given.iter_mut().filter(|(key, _)| is_weights(entry, key)) {
+        let toml::Value::String(text) = value else { continue };
+        // What was read before is far longer than any path, and has no suffix.
+        if !text.ends_with(WEIGHTS_SUFFIX) {
+            continue;
+        }
+        let bad = |why: &dyn std::fmt::Display| ParameterError::BadValue {
+            policy: entry.name,
+            message: format!("{key}: {text}: {why}"),
+        };
+        let bytes = std::fs::read(&*text).map_err(|error| bad(&error))?;
+        let weights = Weights::from_bytes(&bytes).map_err(|error| bad(&error))?;
+        // Learning may go on with what decisions do not need.
+        *value = Weights { value: None, ..weights }.to_text().into();
+    }
+    Ok(())
+}
+
+/// What files of weights end with.
+pub(crate) const WEIGHTS_SUFFIX: &str = ".safetensors";
 
 /// The parameters with the name of another policy and with its parameters, of a policy that stands around one.
 fn places_of_another(entry: &Entry) -> Option<(&'static str, &'static str)> {

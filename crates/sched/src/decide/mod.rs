@@ -20,5 +20,5 @@ pub(crate) use parameters::{ROUND_S, chosen, counted, defaults, flagged, numbere
 pub use plan::{News, Plan};
 pub use policy::{Build, Cadence, Entry, Policy, Suits};
 pub use ranked::{Manner, Rank, Ranked};
-pub use reason::{Names, Reason, Verdict};
+pub use reason::{Names, Reason, StoodIn, Verdict};
 pub use slate::{Given, Line, MOST_UNITS, Memory, Misfit, Slate, Unit, ahead_by, by_arrival, most_of};

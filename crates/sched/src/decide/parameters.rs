@@ -60,6 +60,8 @@ pub enum Values {
     Policy,
     /// Parameters of that other policy, by name.
     Parameters,
+    /// What was learned: where people say a file, policies get its bytes as text.
+    Weights,
 }
 
 impl fmt::Display for Values {
@@ -77,6 +79,7 @@ impl fmt::Display for Values {
             Self::Flag => f.write_str("true, false"),
             Self::Policy => f.write_str("the name of another policy"),
             Self::Parameters => f.write_str("a table"),
+            Self::Weights => f.write_str("a file that `trainyard train` wrote"),
         }
     }
 }

@@ -199,11 +199,25 @@ pub enum Reason {
     },
     /// It has had enough by its stop rule, and ends.
     HadEnough(Enough),
+    /// A rule decided where what was learned did not.
+    StoodIn(StoodIn),
+}
+
+/// Why a rule stood in for what was learned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StoodIn {
+    /// There are no weights.
+    NothingLearned,
+    /// The network answered with what is no number.
+    NoAnswer,
+    /// It went on for too long.
+    TooMany,
 }
 
 impl Reason {
     /// Every kind with its remedy, for the documentation; the order is that of the declaration.
-    pub const KINDS: [(&'static str, &'static str); 27] = [
+    pub const KINDS: [(&'static str, &'static str); 28] = [
         ("not_yet_evaluated", "wait for the next decision"),
         ("chosen", "nothing to do"),
         ("kept", "nothing to do"),
@@ -231,6 +245,7 @@ impl Reason {
         ("in_part", "wait for the rest, or ask for less in each task"),
         ("relieved", "wait; it goes on as soon as there is room for all that must run together"),
         ("had_enough", "nothing to do; its owner may take it up again"),
+        ("stood_in", "nothing to do; who runs the cluster may train the policy, or give it other weights"),
     ];
 
     /// The position of this kind in [`Self::KINDS`].
@@ -263,6 +278,7 @@ impl Reason {
             Self::InPart { .. } => 24,
             Self::Relieved { .. } => 25,
             Self::HadEnough(_) => 26,
+            Self::StoodIn(_) => 27,
         }
     }
 
@@ -344,6 +360,14 @@ impl Reason {
             Self::Relieved { node } => {
                 format!("more was used on {node} than may be, and a task of it had to leave")
             }
+            Self::StoodIn(why) => format!(
+                "a rule decided and not what was learned: {}",
+                match why {
+                    StoodIn::NothingLearned => "nothing was learned yet",
+                    StoodIn::NoAnswer => "the network had no answer",
+                    StoodIn::TooMany => "it made too many choices in one slot",
+                }
+            ),
             Self::HadEnough(enough) => enough.to_string(),
         }
     }

@@ -246,6 +246,26 @@ impl<'a> Slate<'a> {
         }
     }
 
+    /// Gives a job without anything its smallest gang, if that fits; the slot goes on if it does not.
+    pub fn start_if_it_fits(&mut self, i: usize) {
+        let line = &self.lines[i];
+        if line.runs() || self.over.is_some() {
+            return;
+        }
+        if self.misfit == Misfit::Stop && line.starts_with_a_bundle() {
+            let parts = line.parts(Unit::Bundle);
+            let near = self.board.near(&line.job.wanted, &line.held, line.shuns);
+            if let Some(node) = self.board.least_loaded(&parts, near, true) {
+                for placed in self.board.take(&parts, node) {
+                    self.lines[i].add(placed);
+                }
+            }
+            return;
+        }
+        let job = Arc::clone(&line.job);
+        self.place(i, &Ask::minimum(&job.shape, &job.wanted));
+    }
+
     /// Gives a job one worker or server by itself, though it may have none of the other yet.
     pub fn give_apart(&mut self, i: usize, unit: Unit) -> Given {
         if self.over.is_some() {

@@ -1,5 +1,6 @@
 //! The table of policies, and nothing else.
 
+pub mod dl2;
 mod easy;
 mod fifo;
 pub mod gavel;
@@ -42,6 +43,7 @@ pub const ALL: &[&Entry] = &[
     &slots::SRTF,
     &slots::TETRIS,
     &optimus::ENTRY,
+    &dl2::ENTRY,
     &rivals::BORG,
     &rivals::GANDIVA_POOLS,
     &rivals::GRAPHENE,
