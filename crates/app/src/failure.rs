@@ -25,6 +25,10 @@ use crate::fidelity::FidelityError;
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
+    /// There was no training.
+    #[cfg(feature = "learn")]
+    #[error(transparent)]
+    Learning(trainyard_learn::LearnError),
     /// An argument that is not understood.
     #[error(transparent)]
     Argument(#[from] ArgumentError),

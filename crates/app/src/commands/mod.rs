@@ -6,6 +6,7 @@ mod compare;
 mod curve;
 mod demo;
 mod docs;
+mod evaluate;
 mod inspection;
 mod keep;
 mod partition;
@@ -18,6 +19,7 @@ mod shell;
 mod sweep;
 mod throughput;
 mod trace;
+mod train;
 mod train_job;
 mod whatif;
 mod why;
@@ -90,6 +92,12 @@ enum Command {
     /// Run the experiments of a paper again and hold them against what was published.
     #[command(after_help = EXIT_CODES)]
     Reproduce(reproduce::ReproduceArguments),
+    /// Train a policy that learns: it imitates another one, and then improves by the progress that its own decisions bring.
+    #[command(after_help = EXIT_CODES)]
+    Train(Box<train::TrainArguments>),
+    /// Hold what was learned against other policies, workload by workload.
+    #[command(after_help = EXIT_CODES)]
+    Evaluate(Box<evaluate::EvaluateArguments>),
     /// List the policies, or show one with its parameters.
     Policies(policies::PoliciesArguments),
     /// Make traces, bring them into the native format, or look at them.
@@ -194,6 +202,8 @@ pub(crate) fn perform(arguments: Arguments) -> Result<Ending, Failure> {
         Some(Command::Sweep(given)) => sweep::perform(&given, output),
         Some(Command::Curve(command)) => curve::perform(&command, output),
         Some(Command::Reproduce(given)) => reproduce::perform(&given, output),
+        Some(Command::Train(given)) => train::perform(&given, output),
+        Some(Command::Evaluate(given)) => evaluate::perform(&given, output),
         Some(Command::Policies(given)) => policies::perform(&given, output),
         Some(Command::Trace(command)) => trace::perform(&command, output),
         Some(Command::Throughput(command)) => throughput::perform(&command, output),

@@ -119,6 +119,23 @@ pub(crate) enum ArgumentError {
         "--parquet: this program was built without it; build it with `cargo build --release --features parquet`"
     )]
     NoParquet,
+    /// The program was built without what training needs.
+    #[error("this program cannot train; build it with `--features learn`")]
+    NoLearning,
+    /// The name of a file of weights.
+    #[error("--out {}: files of weights end with .safetensors; give such a name", .path.display())]
+    WeightsName {
+        /// What was given.
+        path: std::path::PathBuf,
+    },
+    /// Settings of training.
+    #[error("{}: {problem}", .path.display())]
+    LearningSettings {
+        /// The file.
+        path: std::path::PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
     /// A target that is no number.
     #[error("--target: {value} is no loss; give a finite number")]
     TargetLoss {

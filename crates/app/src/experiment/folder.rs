@@ -50,6 +50,11 @@ pub(crate) fn write_text(path: &Path, text: &str) -> Result<(), Failure> {
     std::fs::write(path, text).map_err(Failure::file("write", path))
 }
 
+/// Writes a file of bytes.
+pub(crate) fn write_bytes(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    std::fs::write(path, bytes).map_err(Failure::file("write", path))
+}
+
 /// Writes a value as indented JSON.
 pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value).map_err(std::io::Error::from);

@@ -23,10 +23,10 @@ use trainyard_sim::simulate::simulate;
 use crate::config::{Ended, Inputs, PolicyChoice, RunFile};
 use crate::failure::Failure;
 pub(crate) use curve::{Caution, CurveAnswer, Fitted, Reach, TargetAnswer, fit_curve, looked_at};
-pub(crate) use folder::{make_folder, write_json, write_text};
+pub(crate) use folder::{make_folder, write_bytes, write_json, write_text};
 use journal::JournalFile;
 pub(crate) use recording::{Journal, Recording, RecordingError, Sense, sound};
-pub(crate) use replicates::pool;
+pub(crate) use replicates::{pool, side_by_side};
 use stopwatch::Stopwatch;
 pub(crate) use trial::{Closer, Trial};
 
