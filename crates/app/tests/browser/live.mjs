@@ -99,6 +99,13 @@ function training(name, release, more) {
   return { name, tenant: "crimson", cpus: 0.1, gpus: 0, iterations: 1000, command: ["sh", "-c", `i=0; while [ ! -e '${release}' ]; do ${report}; done`], ...more };
 }
 
+// A job whose accuracy grows, and that goes on from where it was. It has had enough at a fifth.
+function learning(name, more) {
+  const learn = 'I=$TRAINYARD_RESUME_ITERATION; while [ $I -lt 40 ]; do I=$((I+1)); A=$(printf "0.%02d" $((I*2))); ' +
+    'echo "{\\"iteration\\":$I,\\"saved\\":$I,\\"accuracy\\":$A}" >> "$TRAINYARD_PROGRESS_FILE"; sleep 0.1; done';
+  return { name, tenant: "crimson", cpus: 0.1, gpus: 1, iterations: 1000, stop: { accuracy: 0.2 }, command: ["sh", "-c", learn], ...more };
+}
+
 const sleeping = (name, more) => ({ name, tenant: "crimson", cpus: 0.1, gpus: 0, command: ["sleep", "1000"], ...more });
 const submit = async (job, token) => (await api("POST", "/v1/jobs", job, token)).job.id;
 const cancel = (job) => api("DELETE", `/v1/jobs/${job}`);
@@ -231,6 +238,49 @@ const stories = {
       await shows(page, "withdrawn", "#refusal", "any more");
       if ((await kept(page)) !== "0,0,0" || (await page.locator("#tiles").innerText())) say("withdrawn", "something stays");
     }, ["401"]);
+  },
+
+  // What cut a job short is told to all who see it, and those who may write take it up again.
+  async early() {
+    const job = await submit(learning("learner"));
+    const cut = await until("early", "cut short", async () => {
+      const now = await api("GET", `/v1/jobs/${job}`);
+      return now.cut_short && now;
+    });
+    const look = async (token, work) => {
+      await open({}, async (page, asked) => {
+        await page.goto(`${given.url}/?job=${job}#token=${token}`);
+        await isLive(page);
+        await shows(page, "early", "#job-card .early", `It was ${cut.because}.`);
+        await shows(page, "early", `#ended-rows tr[data-key="${job}"]`, cut.because);
+        await work(page, page.locator("#job-card .early button"), asked);
+      }, ["409"]);
+    };
+    for (const words of ["stopped at 0.2", "of 0.200 needed", "GPU-hours saved"]) if (!cut.because.includes(words)) say("early", cut.because);
+    const viewer = (await api("POST", "/v1/tokens", { role: "viewer", tenant: "crimson" })).token;
+    await look(viewer, async (page, button) => {
+      if (await button.isVisible()) say("early", "who may only look has a button");
+    });
+    const owner = (await api("POST", "/v1/tokens", { role: "user", tenant: "crimson" })).token;
+    await look(owner, async (page, button, asked) => {
+      // A daemon that refuses is quoted, and may be asked again.
+      const problem = { detail: "<b>not now</b>", try: "wait a little" };
+      await page.route("**/resume", (route) => route.fulfill({ status: 409, contentType: "application/problem+json", json: problem }));
+      await button.click();
+      await shows(page, "early", "#job-card .early", "<b>not now</b>; wait a little");
+      await page.unroute("**/resume");
+      await button.focus();
+      await page.keyboard.press("Enter");
+      await until("early", "that it is taken up", async () => !(await page.locator("#job-card .early").isVisible()));
+      if ((await page.evaluate(() => document.activeElement.id)) !== "job") say("early", "the focus is lost");
+      await until("early", "the step", async () => (await page.locator("#log").innerText()).includes("was taken up again"));
+      await shows(page, "early", "#job-card .job-head", "completed");
+      if (await page.locator("#job-card .early").isVisible()) say("early", "it is told as if it had been cut short again");
+      const orders = asked.filter(([url]) => url.endsWith("/resume"));
+      if (orders.length !== 2 || orders.some(([, , header]) => header !== `Bearer ${owner}`)) say("early", `the orders are ${JSON.stringify(orders)}`);
+    });
+    const ended = await api("GET", `/v1/jobs/${job}`);
+    if (ended.outcome !== "completed" || ended.attempt !== 2) say("early", JSON.stringify(ended));
   },
 
   // Names are text, however they look and however long they are.

@@ -21,6 +21,7 @@ function frame(id) {
   const name = make("bdi", "name", head);
   const state = make("span", "", head);
   const progress = make("div", "progress", card);
+  const early = new Early(id, card);
   const figure = make("figure", "lines", card);
   const caption = make("figcaption", "", figure);
   const facts = make("dl", "facts", card);
@@ -34,7 +35,7 @@ function frame(id) {
   const command = make("p", "command", card);
   make("span", "soft", command).textContent = "runs ";
   make("code", "", command);
-  shown = { id, name, state, progress, caption, figure, facts, words, command, chart: new Chart(figure), whyDue: 0, whyState: "" };
+  shown = { id, name, state, progress, early, caption, figure, facts, words, command, chart: new Chart(figure), whyDue: 0, whyState: "" };
 }
 
 export function closeJob() {
@@ -50,7 +51,8 @@ function facts(job) {
     ["tenant", job.tenant],
     ["asks for", job.tasks ? `${several(job.tasks, "task")}, together ${devices(job.gpus, job.cpus)}` : `${workers}, each ${devices(job.gpus, job.cpus)}`],
     ["holds", job.workers ? `${holdsWords(job)} on ${job.nodes.join(", ")}` : "nothing"],
-    ["because", job.because],
+    // Of one that was cut short it stands above.
+    ["because", job.cut_short ? undefined : job.because],
     ["loss", job.loss === undefined ? undefined : number(job.loss)],
     ["how it looks", job.loss_health],
     ["saved", job.saved > 0 ? several(job.saved, "iteration") : undefined],
@@ -110,6 +112,7 @@ export async function showJob(client, id) {
   setName(shown.name, job.name);
   tag(shown.state, job.outcome || job.state);
   setProgress(shown.progress, job);
+  shown.early.show(client, job);
   shown.chart.show(losses.points, losses.better);
   keep(shown.facts, facts(job), ([label]) => label, ([label]) => {
     const pair = make("div");
@@ -119,6 +122,53 @@ export async function showJob(client, id) {
   }, (pair, [, words]) => setText(pair.lastElementChild, words));
   setText(shown.command.lastElementChild, job.command.join(" ").slice(0, 2000));
   askWhy(client, job).catch(reportError);
+}
+
+// Why a job was cut short, and the way to take it up again for those who may.
+class Early {
+  constructor(id, card) {
+    this.id = id;
+    this.part = make("div", "early", card);
+    this.words = make("p", "", this.part);
+    this.button = make("button", "", this.part);
+    this.button.type = "button";
+    this.button.textContent = "Take it up again";
+    this.refusal = make("p", "warning", this.part);
+    this.refusal.setAttribute("role", "alert");
+    this.refuse("");
+    this.button.addEventListener("click", () => this.takeUp().catch(reportError));
+    this.part.hidden = true;
+  }
+
+  refuse(words) {
+    this.refusal.hidden = !words;
+    setText(this.refusal, words);
+  }
+
+  show(client, job) {
+    this.client = client;
+    if (!job.cut_short) this.refuse("");
+    this.part.hidden = !job.cut_short;
+    setText(this.words, job.cut_short ? `It was ${job.because}.` : "");
+    this.button.hidden = !client.mayWrite;
+  }
+
+  async takeUp() {
+    this.button.disabled = true;
+    this.refuse("");
+    try {
+      await this.client.order(`v1/jobs/${this.id}/resume`);
+      // The button goes, and what had the focus is gone with it.
+      byId("job").focus({ preventScroll: true });
+      if (shown?.id === this.id) await showJob(this.client, this.id);
+    } catch (error) {
+      if (error instanceof Refused) this.refuse([error.message, error.remedy].filter(Boolean).join("; "));
+      else if (error instanceof Away) this.refuse("the daemon does not answer; try it again");
+      else throw error;
+    } finally {
+      this.button.disabled = false;
+    }
+  }
 }
 
 // The loss curve, with axes, and with values under the pointer and the arrow keys.

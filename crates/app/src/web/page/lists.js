@@ -137,12 +137,13 @@ export function queueList() {
 export function endedList() {
   const list = new List("ended", "v1/jobs?state=ended&order=newest&points=40&", 15, (n) => several(n, "job is over", "jobs are over"));
   list.show = (jobs) => keep(list.rows, jobs, (job) => job.id,
-    () => row([["th", ""], ["td", ""], ["td", "num"], ["td", "sparks"], ["td", "num"], ["td", "num"], ["td", "moment"]]),
+    () => row([["th", ""], ["td", "how"], ["td", "num"], ["td", "sparks"], ["td", "num"], ["td", "num"], ["td", "moment"]]),
     (tr, job) => {
       const [name, how, loss, curve, waited, ran, ended] = tr.cells;
       setJob(name, job);
       tag(how, job.outcome || "ended");
-      how.title = job.because || "";
+      const because = how.children[1] || make("span", "because soft", how);
+      setText(because, job.because || "");
       setText(loss, job.loss === undefined ? "–" : number(job.loss));
       sparkline(curve, job.losses || []);
       setText(waited, length(job.waited_s));
