@@ -139,6 +139,62 @@ fn a_partition_is_moved_by_the_scheduler_and_the_losses_are_those_of_one_process
     assert_eq!(told, alone(told.len()), "no break, and the same bits");
 }
 
+#[test]
+fn it_is_told_where_each_task_is_and_what_the_others_wait_for() {
+    let daemon = Daemon::begin(&["--policy", "mlf-h"]);
+    let says = |arguments: &[&str]| {
+        let done = daemon.client(arguments);
+        assert!(done.status.success(), "{done:?}");
+        String::from_utf8(done.stdout).expect("it is text")
+    };
+    let submit = |body: Value| daemon.submit(&daemon.admin, &body.to_string());
+    let filler = json!({ "command": ["sleep", "1000"], "tenant": "crimson", "cpus": 1.5 });
+    let filler = submit(filler);
+    daemon.wait_for(filler, &["running"]);
+    let halves = json!({
+        "command": ["sleep", "1000"],
+        "tenant": "crimson",
+        "name": "halves",
+        "tasks": [{ "cpus": 1.5 }, { "cpus": 1.5, "replica": 1 }],
+        "partial": true,
+    });
+    let job = submit(halves);
+    daemon.wait_for(job, &["running"]);
+    let look = || daemon.get(&daemon.admin, "/v1/jobs/halves").ok();
+    let told = look();
+    assert_eq!((told["tasks"].as_u64(), told["tasks_placed"].as_u64()), (Some(2), Some(1)), "{told}");
+    let (first, second) = (&told["each_task"][0], &told["each_task"][1]);
+    let (here, there) = if first["state"] == "running" { (first, second) } else { (second, first) };
+    assert_eq!((here["state"].as_str(), &here["node"]), (Some("running"), &told["nodes"][0]), "{told}");
+    assert_eq!((there["state"].as_str(), there["node"].as_str()), (Some("waiting"), None), "{told}");
+    assert_eq!((there["cpus"].as_f64(), there["to"].as_str()), (Some(1.5), None), "{told}");
+    let (text, node) = (says(&["job", "halves"]), here["node"].as_str().expect("a name"));
+    for words in [
+        "2 tasks, together 3 CPUs".to_owned(),
+        format!("a place for 1 of 2 tasks, on {node}"),
+        format!("running on {node}\n"),
+        "waiting for 1.5 CPUs\n".to_owned(),
+        "because    1 of its 2 tasks have a place".to_owned(),
+    ] {
+        assert!(text.contains(&words), "`{words}` is not in: {text}");
+    }
+    assert!(says(&["jobs", "--state", "running"]).contains("1 of 2"));
+    // Lists are short, whatever jobs are made of.
+    let listed = daemon.get(&daemon.admin, "/v1/jobs?name=halves").ok();
+    assert_eq!(
+        (&listed["jobs"][0]["tasks_placed"], &listed["jobs"][0]["each_task"]),
+        (&json!(1), &Value::Null)
+    );
+    daemon.ask(&daemon.admin, "DELETE", &format!("/v1/jobs/{filler}"), None, None).ok();
+    let both = daemon::until("both have a place", || Some(look()).filter(|told| told["tasks_placed"] == 2));
+    let nodes: Vec<_> =
+        both["each_task"].as_array().expect("a list").iter().map(|task| &task["node"]).collect();
+    assert!(nodes.iter().all(|node| node.is_string()) && nodes[0] != nodes[1], "{both}");
+    daemon.ask(&daemon.admin, "DELETE", "/v1/jobs/halves", None, None).ok();
+    let over = daemon.wait_for(job, &["ended"]);
+    assert_eq!((&over["tasks_placed"], &over["each_task"]), (&json!(0), &Value::Null), "{over}");
+}
+
 /// The job as it is asked for over HTTP.
 fn request(iterations: u32) -> Value {
     let mut command = vec![env!("CARGO_BIN_EXE_trainyard")];

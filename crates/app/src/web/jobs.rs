@@ -197,7 +197,7 @@ fn shown(office: &Office, caller: &Caller, job: JobId) -> Result<JobShown, Probl
     let card =
         board.jobs.get(&job).ok_or_else(|| Problem::new(Kind::Internal, "the job is not on the board"))?;
     let names = Seen { office, board: &board, caller };
-    Ok(JobShown::of(card, &board, &names, now(&board)).with_health(card))
+    Ok(JobShown::of(card, &board, &names, now(&board)).in_full(card, &board))
 }
 
 /// List jobs, by number or the latest first.

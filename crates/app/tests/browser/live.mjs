@@ -283,6 +283,48 @@ const stories = {
     if (ended.outcome !== "completed" || ended.attempt !== 2) say("early", JSON.stringify(ended));
   },
 
+  // Of a job of tasks it is shown where each of them is, and what those without a place ask for.
+  async tasks() {
+    const job = await submit(sleeping("graph", { cpus: undefined, gpus: undefined, tasks: [{ cpus: 0.5 }, { gpus: 1 }, { cpus: 0.25 }] }));
+    const { nodes } = await until("tasks", "running", async () => {
+      const now = await api("GET", `/v1/jobs/${job}`);
+      return now.state === "running" && now;
+    });
+    await open({}, async (page) => {
+      // This daemon gives a place to all or none; another has one task waiting and one on its way.
+      let isMixed = false;
+      await page.route(`**/v1/jobs/${job}`, async (route) => {
+        const response = await route.fetch();
+        const shown = await response.json();
+        if (isMixed) {
+          shown.tasks_placed = 2;
+          shown.each_task[2] = { task: 2, state: "waiting", cpus: 0.25, gpus: 0, memory_bytes: 0 };
+          Object.assign(shown.each_task[0], { state: "moving", node: "n<0>", to: "n1" });
+        }
+        await route.fulfill({ response, json: shown });
+      });
+      await page.goto(`${given.url}/?job=${job}#token=${given.admin}`);
+      await isLive(page);
+      await shows(page, "tasks", "#job-card .facts", `a place for 3 of 3 tasks on ${nodes.join(", ")}`);
+      await shows(page, "tasks", "#running-rows", "a place for 3 of 3 tasks");
+      const rows = () => page.locator("#job-card .tasks tbody tr").allInnerTexts();
+      const cells = async () => (await rows()).map((row) => row.replace(/\s+/g, " ").trim());
+      const all = await until("tasks", "three rows", async () => (await cells()).length === 3 && (await cells()));
+      if (!all.every((row, i) => row.startsWith(`${i} running `)) || !all[1].endsWith(", GPU 0")) say("tasks", all.join("; "));
+      isMixed = true;
+      await shows(page, "tasks", "#job-card .facts", "a place for 2 of 3 tasks");
+      const mixed = await cells();
+      if (mixed[0] !== "0 moving n<0>, and shall be on n1" || mixed[2] !== "2 waiting asks for 0.25 CPUs") say("tasks", mixed.join("; "));
+      for (const look of [structure, overflow]) for (const what of await page.evaluate(look)) say("tasks", what);
+    });
+    const plain = await submit(sleeping("plain"));
+    await signedIn({}, given.admin, async (page) => {
+      await page.locator(`#running-rows a[data-job="${plain}"]`).click();
+      await shows(page, "tasks", "#job-card", "plain");
+      if (await page.locator("#job-card .tasks").isVisible()) say("tasks", "a job without tasks has a list of them");
+    });
+  },
+
   // Names are text, however they look and however long they are.
   async hostile() {
     const names = ["<img src=x onerror=window.got=1>", '"><script>window.got=1<\u2028script>', "\u202egnihton", "a & b &lt; c", "x".repeat(200)];

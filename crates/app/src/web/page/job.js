@@ -8,6 +8,8 @@ import { isFlat, logTicks, ticks } from "./ticks.js";
 // Why is asked at most so often, and less often where a forecast takes the daemon long.
 const WHY_MS = 10_000;
 const WHY_EASE = 10;
+// Of so many tasks it is shown where they are.
+const MOST_TASKS = 200;
 
 let shown = null;
 
@@ -25,6 +27,7 @@ function frame(id) {
   const figure = make("figure", "lines", card);
   const caption = make("figcaption", "", figure);
   const facts = make("dl", "facts", card);
+  const tasks = new Tasks(card);
   const because = make("div", "why", card);
   make("h4", "", because).textContent = "Why";
   const words = make("div", "words", because);
@@ -35,7 +38,7 @@ function frame(id) {
   const command = make("p", "command", card);
   make("span", "soft", command).textContent = "runs ";
   make("code", "", command);
-  shown = { id, name, state, progress, early, caption, figure, facts, words, command, chart: new Chart(figure), whyDue: 0, whyState: "" };
+  shown = { id, name, state, progress, early, caption, figure, facts, tasks, words, command, chart: new Chart(figure), whyDue: 0, whyState: "" };
 }
 
 export function closeJob() {
@@ -50,7 +53,7 @@ function facts(job) {
   const rest = [
     ["tenant", job.tenant],
     ["asks for", job.tasks ? `${several(job.tasks, "task")}, together ${devices(job.gpus, job.cpus)}` : `${workers}, each ${devices(job.gpus, job.cpus)}`],
-    ["holds", job.workers ? `${holdsWords(job)} on ${job.nodes.join(", ")}` : "nothing"],
+    ["holds", job.nodes.length ? `${holdsWords(job)} on ${job.nodes.join(", ")}` : "nothing"],
     // Of one that was cut short it stands above.
     ["because", job.cut_short ? undefined : job.because],
     ["loss", job.loss === undefined ? undefined : number(job.loss)],
@@ -113,6 +116,7 @@ export async function showJob(client, id) {
   tag(shown.state, job.outcome || job.state);
   setProgress(shown.progress, job);
   shown.early.show(client, job);
+  shown.tasks.show(job);
   shown.chart.show(losses.points, losses.better);
   keep(shown.facts, facts(job), ([label]) => label, ([label]) => {
     const pair = make("div");
@@ -169,6 +173,53 @@ class Early {
       this.button.disabled = false;
     }
   }
+}
+
+// Where each task of a job is, and what those without a place ask for.
+class Tasks {
+  constructor(card) {
+    this.part = make("div", "tasks", card);
+    make("h4", "", this.part).textContent = "Tasks";
+    const region = make("div", "scroll", this.part);
+    region.tabIndex = 0;
+    region.setAttribute("role", "region");
+    region.setAttribute("aria-label", "Where each task is");
+    const table = make("table", "", region);
+    make("span", "", make("caption", "", table)).textContent = "Where each is, and what those without a place ask for";
+    const head = make("tr", "", make("thead", "", table));
+    for (const label of ["task", "state", "where"]) {
+      const cell = make("th", "", head);
+      cell.scope = "col";
+      cell.textContent = label;
+    }
+    this.rows = make("tbody", "", table);
+    this.more = make("p", "soft", this.part);
+    this.part.hidden = true;
+  }
+
+  show(job) {
+    const all = job.each_task || [];
+    this.part.hidden = all.length === 0;
+    setText(this.more, all.length > MOST_TASKS ? `and ${several(all.length - MOST_TASKS, "task")} more` : "");
+    keep(this.rows, all.slice(0, MOST_TASKS), ({ task }) => task, ({ task }) => {
+      const row = make("tr");
+      const name = make("th", "", row);
+      name.scope = "row";
+      name.textContent = String(task);
+      make("td", "", row);
+      make("td", "reason", row);
+      return row;
+    }, (row, task) => {
+      tag(row.cells[1], task.state);
+      setText(row.cells[2], taskWords(task));
+    });
+  }
+}
+
+function taskWords({ node, to, devices: held = [], gpus, cpus }) {
+  const at = held.length ? `${node}, GPU ${held.join(", ")}` : node;
+  if (at) return to ? `${at}, and shall be on ${to}` : at;
+  return to ? `shall be on ${to}` : `asks for ${devices(gpus, cpus)}`;
 }
 
 // The loss curve, with axes, and with values under the pointer and the arrow keys.

@@ -88,6 +88,7 @@ export function setProgress(cell, job) {
 }
 
 export function holdsWords(job) {
+  if (job.tasks) return job.tasks_placed ? `a place for ${count(job.tasks_placed)} of ${several(job.tasks, "task")}` : "nothing";
   if (job.workers === 0) return "nothing";
   const what = job.gpus_held > 0 ? several(job.gpus_held, "GPU") : several(job.cpus * job.workers, "CPU");
   return `${what}, ${several(job.workers, "worker")}`;
