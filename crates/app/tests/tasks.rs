@@ -17,9 +17,10 @@ use std::time::{Duration, Instant};
 use daemon::{Daemon, trainyard};
 use serde_json::{Value, json};
 use trainyard_live::local::{Confinement, LocalExecutor};
+use trainyard_live::store::Store;
 use trainyard_live::{Daemon as Inner, Handle, Work};
 use trainyard_sched::control::Outcome;
-use trainyard_sched::model::{JobId, TaskId};
+use trainyard_sched::model::{AllReduce, Along, JobId, Parallelism, TaskId};
 
 const JOB: JobId = JobId(0);
 /// Three layers of weights.
@@ -230,6 +231,38 @@ fn a_job_is_asked_for_by_its_tasks_and_ends_as_a_whole() {
 }
 
 #[test]
+fn how_replicas_agree_is_asked_for_over_http_and_by_a_file_and_is_kept() {
+    let mut daemon = Daemon::begin(&[]);
+    let both = json!({
+        "command": ["sleep", "1000"],
+        "tenant": "crimson",
+        "tasks": [{ "cpus": 0.5 }, { "cpus": 0.5, "replica": 1 }],
+        "reduce": { "along": "torus", "bytes": "4MB" },
+    });
+    daemon.submit(&daemon.admin, &both.to_string());
+    let file = toml::to_string(&both).expect("it can be said in TOML");
+    std::fs::write(daemon.place.path().join("job.toml"), file).expect("it can be written");
+    let done = daemon.client(&["submit", "job.toml"]);
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let lines = std::fs::read(daemon.place.path().join("job.toml")).expect("it is there");
+    let wrong = String::from_utf8(lines).expect("it is text").replace("torus", "tours");
+    std::fs::write(daemon.place.path().join("wrong.toml"), wrong).expect("it can be written");
+    let refused = daemon.client(&["submit", "wrong.toml"]);
+    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && told.contains("`reduce.along`: unknown variant `tours`"), "{told}");
+    daemon.end_jobs();
+    daemon.leave();
+    // What the daemon wrote down is what was asked for.
+    let contents = Store::read(&daemon.folder().join("journal.sqlite")).expect("it can be read");
+    let reduces = contents.ended.iter().map(|card| match &card.asked.shape {
+        Parallelism::TaskGraph(graph) => graph.reduce(),
+        Parallelism::DataParallel(_) => None,
+    });
+    let wanted = AllReduce { along: Along::Torus, bytes: 4_000_000 };
+    assert_eq!(reduces.collect::<Vec<_>>(), [Some(wanted); 2]);
+}
+
+#[test]
 fn tasks_that_cannot_be_are_refused_by_name() {
     let daemon = Daemon::begin(&[]);
     let with = |key: &str, value: Value| {
@@ -247,6 +280,8 @@ fn tasks_that_cannot_be_are_refused_by_name() {
         ("edges", edge(0, 7), "task 7, which is not there"),
         ("edges", edge(0, -1), "edges[0].to"),
         ("workers", json!(2), "`workers`: a job with `tasks` has no workers"),
+        ("reduce", json!({ "bytes": 1 }), "all tasks are of one"),
+        ("reduce", json!({ "along": "tree", "bytes": 1 }), "expected `ring` or `torus`"),
         ("tasks", Value::Null, "`edges`: it is of use to a job with `tasks` only"),
     ] {
         let told = with(key, value).problem(422);
