@@ -132,10 +132,10 @@ fn whoever_found_no_node_stays_if_the_overload_is_over_without_its_going() {
         world.step(60, events);
     }
     assert_eq!([0, 1, 2].map(|job| node(&world, job)), [Some(1); 3], "nothing is overloaded");
-    // 500, 150 and 450: job 1 is to leave first, which is not enough, and then job 2, which goes first and takes all the room
-    // that there is. With 650 the node is not overloaded any more, though 300, which job 1 demands, would be too much.
+    // 650, 150 and 450: job 1 is to leave first, which is not enough, and then job 2, which goes first and takes all the room
+    // that there is. With 800 the node is not overloaded any more, though 300, which job 1 demands, would be too much.
     let events =
-        vec![world.uses(3, &[450]), world.uses(0, &[500]), world.uses(1, &[150]), world.uses(2, &[450])];
+        vec![world.uses(3, &[450]), world.uses(0, &[650]), world.uses(1, &[150]), world.uses(2, &[450])];
     world.step(60, events);
     assert_eq!([0, 1, 2].map(|job| node(&world, job)), [Some(1), Some(1), Some(0)]);
     assert_eq!(world.reason(1), Verdict::Run(Reason::Kept));
