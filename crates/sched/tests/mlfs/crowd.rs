@@ -285,3 +285,29 @@ fn the_same_course_is_decided_the_same_twice() {
     assert_eq!(told(5), told(5));
     assert_ne!(told(5), told(6));
 }
+
+#[test]
+fn what_comes_to_the_threshold_itself_is_let_in_and_one_more_is_not() {
+    let holds = super::cluster(1, 1).nodes[0].holds.amounts();
+    for resource in 0..4 {
+        let bound = holds[resource] * 9 / 10;
+        let lets_in = |more: u64| {
+            let mut world = World::new(super::cluster(1, 1), "");
+            for (id, amount) in [(0, bound / 2), (1, bound - bound / 2 + more)] {
+                let mut demand = [10, 100, 0, 0];
+                demand[resource] = amount;
+                let [gpu_milli, cpu_milli, memory_bytes, network_bytes_per_s] = demand;
+                let demand = Resources { gpu_milli, cpu_milli, memory_bytes, network_bytes_per_s };
+                world.arrive(vec![graph_job(
+                    id,
+                    vec![Task { demand, ..super::task(Some(0), 0) }],
+                    Vec::new(),
+                    false,
+                )]);
+            }
+            assert_eq!(world.places(0).len(), 1);
+            world.places(1).len() == 1
+        };
+        assert_eq!([lets_in(0), lets_in(1)], [true, false], "resource {resource}");
+    }
+}

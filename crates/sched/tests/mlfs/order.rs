@@ -172,6 +172,29 @@ fn near_deadlines_and_little_work_go_first() {
 }
 
 #[test]
+fn times_below_a_round_count_as_a_round() {
+    // 999 iterations of ten seconds after the first, and so many seconds more until the deadline.
+    let due = |id: u32, slack_s: u64| {
+        let mut job = loose(id, &[600], 1);
+        job.goals.deadline = Some(trainyard_sched::model::Time::from_secs(9_990 + slack_s));
+        job
+    };
+    let lasting = |id: u32, iterations: f64| {
+        let mut job = loose(id, &[600], 1);
+        job.declared.iterations = Some(iterations);
+        job
+    };
+    for (near, far, first) in [(61, 90, 1), (60, 61, 1), (40, 60, 0), (1, 50, 0)] {
+        assert_eq!(first_of("", [due(0, far), due(1, near)]), first, "{near} s and {far} s");
+    }
+    for (less, more, first) in [(7.0, 9.0, 1), (6.0, 6.1, 1), (4.0, 6.0, 0), (0.5, 5.0, 0)] {
+        assert_eq!(first_of("", [lasting(0, more), lasting(1, less)]), first, "{less} and {more}");
+    }
+    let round = "round_s = 10.0";
+    assert_eq!([first_of(round, [due(0, 60), due(1, 40)]), first_of(round, [due(0, 9), due(1, 8)])], [1, 0]);
+}
+
+#[test]
 fn servers_look_for_a_node_before_the_workers_of_their_job() {
     let mut world = World::new(cluster(1, 1), "");
     // Neither finds a node, so whoever looks first is named.
