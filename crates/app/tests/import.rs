@@ -121,3 +121,38 @@ fn speeds_by_gpu_type_survive_in_a_native_trace() {
         assert!((one / other - 1.0).abs() < 1e-6, "{native:?} {generated:?}");
     }
 }
+
+/// How the example of jobs of tasks was made; `examples/README.md` says so too.
+const TASKS: [&str; 9] =
+    ["trace", "generate", "--preset", "mlfs-small", "--jobs", "24", "--days", "0.15", "--seed=7"];
+
+#[test]
+fn the_example_of_jobs_of_tasks_is_what_the_generator_makes_and_load_control_ends_some_of_them() {
+    let place = scratch(&[]);
+    let examples = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let example = text(examples.join("tasks.csv"));
+    let (made, _) = ends_with(place.path(), 0, &[&TASKS[..], &["-o", "-"]].concat(), b"");
+    assert!(made == example, "make it anew: trainyard {} -o examples/tasks.csv", TASKS.join(" "));
+    let how = format!("trainyard {} -o tasks.csv", TASKS.join(" "));
+    assert!(text(examples.join("README.md")).contains(&how), "`{how}` is not in the README of the examples");
+    std::fs::write(place.path().join("tasks.csv"), &example).unwrap();
+    let run = |policy: &str| -> Value {
+        let run = ["run", "--trace", "tasks.csv", "--cluster", "2x4:v100+32cpu+244gb+10gbit", "--strict"];
+        let more = ["--report-every", "1m", "--policy", policy, "--output", "json"];
+        let (summary, _) = ends_with(place.path(), 0, &[&run[..], &more[..]].concat(), b"");
+        serde_json::from_str(&summary).unwrap()
+    };
+    let (alone, controlled) = (run("mlf-h"), run("mlf-c(mlf-h)"));
+    for summary in [&alone, &controlled] {
+        assert_eq!((summary["jobs"].as_u64(), summary["completed"].as_u64()), (Some(24), Some(24)));
+        assert!(summary["objectives"]["traffic_bytes"].as_f64().unwrap() > 1e9, "edges cost something");
+    }
+    assert!(alone["early"].is_null());
+    let early = &controlled["early"];
+    assert!(
+        early["jobs"].as_u64().unwrap() > 12 && early["gpu_hours_saved"].as_f64().unwrap() > 5.0,
+        "{early}"
+    );
+    let jct = |summary: &Value| summary["avg_jct_s"].as_f64().unwrap();
+    assert!(jct(&controlled) < jct(&alone) / 2.0, "{} {}", jct(&controlled), jct(&alone));
+}

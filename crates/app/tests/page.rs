@@ -85,6 +85,8 @@ fn the_live_page_shows_what_happens_and_to_each_its_own() {
         "follows",
         "tenants",
         "withdrawn",
+        "early",
+        "tasks",
         "hostile",
         "keyboard",
         "looks",
@@ -110,12 +112,16 @@ fn the_live_page_speaks_tls() {
 }
 
 /// What is changed in a file of the page, the story that must notice, and the check by which; any where it is empty.
-const PLANTED: [([&str; 3], &str, &str); 8] = [
+const PLANTED: [([&str; 3], &str, &str); 12] = [
     (
         ["make.js", "setText(node, name.length > most", "node.innerHTML = (name.length > most"],
         "hostile",
         "console",
     ),
+    (["job.js", "${this.id}/resume`", "${this.id}`"], "early", "early"),
+    (["job.js", "this.button.hidden = !client.mayWrite;", ""], "early", "early"),
+    (["job.js", "setText(this.refusal, words);", "this.refusal.innerHTML = words;"], "early", "console"),
+    (["job.js", "setText(row.cells[2], taskWords(task));", ""], "tasks", "tasks"),
     (["client.js", "take(JSON.parse(data));", ""], "follows", ""),
     (["client.js", "history.replaceState(", "void ("], "fragment", "token"),
     (["client.js", "return sessionStorage;", "return localStorage;"], "signs_in", "token"),

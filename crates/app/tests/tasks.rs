@@ -17,9 +17,10 @@ use std::time::{Duration, Instant};
 use daemon::{Daemon, trainyard};
 use serde_json::{Value, json};
 use trainyard_live::local::{Confinement, LocalExecutor};
+use trainyard_live::store::Store;
 use trainyard_live::{Daemon as Inner, Handle, Work};
 use trainyard_sched::control::Outcome;
-use trainyard_sched::model::{JobId, TaskId};
+use trainyard_sched::model::{AllReduce, Along, JobId, Parallelism, TaskId};
 
 const JOB: JobId = JobId(0);
 /// Three layers of weights.
@@ -139,6 +140,62 @@ fn a_partition_is_moved_by_the_scheduler_and_the_losses_are_those_of_one_process
     assert_eq!(told, alone(told.len()), "no break, and the same bits");
 }
 
+#[test]
+fn it_is_told_where_each_task_is_and_what_the_others_wait_for() {
+    let daemon = Daemon::begin(&["--policy", "mlf-h"]);
+    let says = |arguments: &[&str]| {
+        let done = daemon.client(arguments);
+        assert!(done.status.success(), "{done:?}");
+        String::from_utf8(done.stdout).expect("it is text")
+    };
+    let submit = |body: Value| daemon.submit(&daemon.admin, &body.to_string());
+    let filler = json!({ "command": ["sleep", "1000"], "tenant": "crimson", "cpus": 1.5 });
+    let filler = submit(filler);
+    daemon.wait_for(filler, &["running"]);
+    let halves = json!({
+        "command": ["sleep", "1000"],
+        "tenant": "crimson",
+        "name": "halves",
+        "tasks": [{ "cpus": 1.5 }, { "cpus": 1.5, "replica": 1 }],
+        "partial": true,
+    });
+    let job = submit(halves);
+    daemon.wait_for(job, &["running"]);
+    let look = || daemon.get(&daemon.admin, "/v1/jobs/halves").ok();
+    let told = look();
+    assert_eq!((told["tasks"].as_u64(), told["tasks_placed"].as_u64()), (Some(2), Some(1)), "{told}");
+    let (first, second) = (&told["each_task"][0], &told["each_task"][1]);
+    let (here, there) = if first["state"] == "running" { (first, second) } else { (second, first) };
+    assert_eq!((here["state"].as_str(), &here["node"]), (Some("running"), &told["nodes"][0]), "{told}");
+    assert_eq!((there["state"].as_str(), there["node"].as_str()), (Some("waiting"), None), "{told}");
+    assert_eq!((there["cpus"].as_f64(), there["to"].as_str()), (Some(1.5), None), "{told}");
+    let (text, node) = (says(&["job", "halves"]), here["node"].as_str().expect("a name"));
+    for words in [
+        "2 tasks, together 3 CPUs".to_owned(),
+        format!("a place for 1 of 2 tasks, on {node}"),
+        format!("running on {node}\n"),
+        "waiting for 1.5 CPUs\n".to_owned(),
+        "because    1 of its 2 tasks have a place".to_owned(),
+    ] {
+        assert!(text.contains(&words), "`{words}` is not in: {text}");
+    }
+    assert!(says(&["jobs", "--state", "running"]).contains("1 of 2"));
+    // Lists are short, whatever jobs are made of.
+    let listed = daemon.get(&daemon.admin, "/v1/jobs?name=halves").ok();
+    assert_eq!(
+        (&listed["jobs"][0]["tasks_placed"], &listed["jobs"][0]["each_task"]),
+        (&json!(1), &Value::Null)
+    );
+    daemon.ask(&daemon.admin, "DELETE", &format!("/v1/jobs/{filler}"), None, None).ok();
+    let both = daemon::until("both have a place", || Some(look()).filter(|told| told["tasks_placed"] == 2));
+    let nodes: Vec<_> =
+        both["each_task"].as_array().expect("a list").iter().map(|task| &task["node"]).collect();
+    assert!(nodes.iter().all(|node| node.is_string()) && nodes[0] != nodes[1], "{both}");
+    daemon.ask(&daemon.admin, "DELETE", "/v1/jobs/halves", None, None).ok();
+    let over = daemon.wait_for(job, &["ended"]);
+    assert_eq!((&over["tasks_placed"], &over["each_task"]), (&json!(0), &Value::Null), "{over}");
+}
+
 /// The job as it is asked for over HTTP.
 fn request(iterations: u32) -> Value {
     let mut command = vec![env!("CARGO_BIN_EXE_trainyard")];
@@ -174,6 +231,38 @@ fn a_job_is_asked_for_by_its_tasks_and_ends_as_a_whole() {
 }
 
 #[test]
+fn how_replicas_agree_is_asked_for_over_http_and_by_a_file_and_is_kept() {
+    let mut daemon = Daemon::begin(&[]);
+    let both = json!({
+        "command": ["sleep", "1000"],
+        "tenant": "crimson",
+        "tasks": [{ "cpus": 0.5 }, { "cpus": 0.5, "replica": 1 }],
+        "reduce": { "along": "torus", "bytes": "4MB" },
+    });
+    daemon.submit(&daemon.admin, &both.to_string());
+    let file = toml::to_string(&both).expect("it can be said in TOML");
+    std::fs::write(daemon.place.path().join("job.toml"), file).expect("it can be written");
+    let done = daemon.client(&["submit", "job.toml"]);
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let lines = std::fs::read(daemon.place.path().join("job.toml")).expect("it is there");
+    let wrong = String::from_utf8(lines).expect("it is text").replace("torus", "tours");
+    std::fs::write(daemon.place.path().join("wrong.toml"), wrong).expect("it can be written");
+    let refused = daemon.client(&["submit", "wrong.toml"]);
+    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && told.contains("`reduce.along`: unknown variant `tours`"), "{told}");
+    daemon.end_jobs();
+    daemon.leave();
+    // What the daemon wrote down is what was asked for.
+    let contents = Store::read(&daemon.folder().join("journal.sqlite")).expect("it can be read");
+    let reduces = contents.ended.iter().map(|card| match &card.asked.shape {
+        Parallelism::TaskGraph(graph) => graph.reduce(),
+        Parallelism::DataParallel(_) => None,
+    });
+    let wanted = AllReduce { along: Along::Torus, bytes: 4_000_000 };
+    assert_eq!(reduces.collect::<Vec<_>>(), [Some(wanted); 2]);
+}
+
+#[test]
 fn tasks_that_cannot_be_are_refused_by_name() {
     let daemon = Daemon::begin(&[]);
     let with = |key: &str, value: Value| {
@@ -191,6 +280,8 @@ fn tasks_that_cannot_be_are_refused_by_name() {
         ("edges", edge(0, 7), "task 7, which is not there"),
         ("edges", edge(0, -1), "edges[0].to"),
         ("workers", json!(2), "`workers`: a job with `tasks` has no workers"),
+        ("reduce", json!({ "bytes": 1 }), "all tasks are of one"),
+        ("reduce", json!({ "along": "tree", "bytes": 1 }), "expected `ring` or `torus`"),
         ("tasks", Value::Null, "`edges`: it is of use to a job with `tasks` only"),
     ] {
         let told = with(key, value).problem(422);

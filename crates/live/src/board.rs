@@ -8,7 +8,9 @@ use serde::{Deserialize, Serialize};
 use trainyard_sched::control::{Action, Batch, Core, Event, Outcome, Step};
 use trainyard_sched::decide::{EarlyEnd, Verdict};
 use trainyard_sched::estimate::LossHealth;
-use trainyard_sched::model::{Attempt, Better, GpuSet, Job, JobId, NodeId, NodeState, TenantId, Time};
+use trainyard_sched::model::{
+    Allocation, Attempt, Better, GpuSet, Job, JobId, NodeId, NodeState, Parallelism, TenantId, Time,
+};
 use trainyard_sched::view::{JobView, Phase};
 
 use crate::clock::Wall;
@@ -50,6 +52,9 @@ pub struct Card {
     pub workers: u32,
     /// GPUs that it holds.
     pub gpus: f64,
+    /// Where its tasks are and where they shall be, if it is a graph of tasks.
+    #[serde(default)]
+    pub tasks: TasksStand,
     /// Iterations, as reported last.
     pub iterations: f64,
     /// Iterations that are saved.
@@ -98,6 +103,24 @@ pub enum Standing {
     Stopping,
     /// Is over.
     Ended,
+}
+
+/// Where the tasks of a graph are; nothing of any other job.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TasksStand {
+    /// What they hold.
+    pub held: Allocation,
+    /// What the latest decision gave them.
+    pub target: Allocation,
+}
+
+impl TasksStand {
+    fn of(view: &JobView) -> Self {
+        match view.job.shape {
+            Parallelism::TaskGraph(_) => Self { held: view.held.clone(), target: view.target.clone() },
+            Parallelism::DataParallel(_) => Self::default(),
+        }
+    }
 }
 
 /// A number that may be missing or be no number, which JSON cannot say.
@@ -367,6 +390,7 @@ impl Card {
             nodes: Vec::new(),
             workers: 0,
             gpus: 0.0,
+            tasks: TasksStand::default(),
             iterations: 0.0,
             saved: 0.0,
             of_iterations: job.declared.iterations,
@@ -405,6 +429,7 @@ impl Card {
         self.nodes = view.held.nodes().into_iter().map(name).collect();
         self.workers = view.held.workers();
         self.gpus = view.held.gpu_milli() as f64 / 1e3;
+        self.tasks = TasksStand::of(view);
         self.saved = view.done.saved;
         self.speed = view.done.speed;
         let kind = |verdict: &Verdict| verdict.reason().kind();
@@ -439,6 +464,7 @@ impl Card {
         (self.state, self.ended, self.outcome) = (Standing::Ended, Some(at), Some(outcome));
         (self.workers, self.gpus, self.speed) = (0, 0.0, 0.0);
         self.nodes.clear();
+        self.tasks = TasksStand::default();
         self.verdict = None;
     }
 }

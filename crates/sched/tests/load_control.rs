@@ -6,8 +6,8 @@ use trainyard_sched::control::{Action, Batch, Core, Event, How, Outcome, Setting
 use trainyard_sched::decide::{Abilities, Change, Decision, Enough, Verdict};
 use trainyard_sched::estimate::LossHistory;
 use trainyard_sched::model::{
-    Accuracy, Attempt, Cluster, Declared, DeclaredLoss, Goals, Job, JobId, LossPoint, MoveCost, Parallelism,
-    Relaxing, Seed, Span, StopRule, TenantId, Tenants, Time, Wanted,
+    Accuracy, Attempt, Cluster, Declared, DeclaredLoss, GPU, Goals, Job, JobId, LossPoint, MoveCost,
+    Parallelism, RackId, Relaxing, Resources, Seed, Span, StopRule, TenantId, Tenants, Time, Wanted,
 };
 use trainyard_sched::policies::build;
 
@@ -38,11 +38,15 @@ fn leave() -> Goals {
 }
 
 fn core(gpus: u64, more: &str) -> Core {
+    core_on(Cluster::uniform(1, gpus, "v100"), more)
+}
+
+fn core_on(cluster: Cluster, more: &str) -> Core {
     let settings = Settings { seed: Seed(1), abilities: Abilities::ALL, strict: true };
     let mut tenants = Tenants::default();
     tenants.intern("team");
     let policy = build("mlf-c", &more.parse().expect("TOML")).expect("it exists");
-    Core::new(Cluster::uniform(1, gpus, "v100"), tenants, policy, settings)
+    Core::new(cluster, tenants, policy, settings)
 }
 
 fn step(core: &mut Core, at: u64, events: Vec<Event>) -> Step {
@@ -80,8 +84,11 @@ fn changes(step: &Step) -> &[Change] {
 
 /// A job that runs and has reported what its owner needs.
 fn good_enough(gpus: u64, goals: Goals, more: &str) -> Core {
-    let mut core = core(gpus, more);
-    step(&mut core, 0, vec![arrives(job(0, 1, goals))]);
+    good_enough_on(core(gpus, more), job(0, 1, goals))
+}
+
+fn good_enough_on(mut core: Core, job: Job) -> Core {
+    step(&mut core, 0, vec![arrives(job)]);
     step(&mut core, 1, vec![starts(0)]);
     step(&mut core, 41, vec![reports(0, 40.0, 0.6)]);
     core
@@ -128,6 +135,30 @@ fn who_fits_nowhere_is_no_load_and_busy_servers_are() {
     assert_eq!(changes(&step(&mut calm, 50, vec![arrives(job(1, 9, Goals::default()))])), []);
     let mut forbidden = good_enough(1, Goals { may_relax: Relaxing::NONE, ..leave() }, "");
     assert_eq!(changes(&step(&mut forbidden, 50, vec![arrives(job(1, 1, Goals::default()))])), []);
+}
+
+#[test]
+fn the_degree_is_that_of_all_resources_and_divided_by_their_root_where_that_is_wished() {
+    // Half of four resources: a degree of 1, and of a half when it is divided by the root of four.
+    let half = Resources {
+        gpu_milli: GPU,
+        cpu_milli: 4000,
+        memory_bytes: 32 << 30,
+        network_bytes_per_s: 500_000_000,
+    };
+    let is_too_much = |more: &str| {
+        let mut cluster = Cluster::default();
+        let kind = cluster.intern_gpu_type("v100");
+        cluster.push(RackId(0), Some(kind), half + half, None);
+        let shape = Parallelism::rigid(1, half);
+        let mut core = good_enough_on(core_on(cluster, more), Job { shape, ..job(0, 1, leave()) });
+        changes(&step(&mut core, 50, vec![arrives(job(1, 9, Goals::default()))])).len() == 2
+    };
+    let bounds = ["", "overload_above = 0.999", "overload_above = 1.0"];
+    assert_eq!(bounds.map(is_too_much), [true, true, false]);
+    let bounds =
+        [0.9, 0.501, 0.5, 0.499].map(|above| format!("normalise_degree = true\noverload_above = {above}"));
+    assert_eq!(bounds.map(|more| is_too_much(&more)), [false, false, false, true]);
 }
 
 #[test]

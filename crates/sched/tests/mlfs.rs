@@ -1,13 +1,21 @@
 //! MLF-H on small clusters, round by round: what is placed together, on which devices, who leaves an overloaded node and who stays.
 
 mod common;
+#[path = "mlfs/crowd.rs"]
+mod crowd;
+#[path = "mlfs/leaving.rs"]
+mod leaving;
+#[path = "mlfs/order.rs"]
+mod order;
+#[path = "mlfs/patience.rs"]
+mod patience;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use common::Dice;
 use trainyard_sched::control::{Action, Batch, Core, Event, Settings, Step};
-use trainyard_sched::decide::{Abilities, Reason, Verdict};
+use trainyard_sched::decide::{Abilities, Policy, Reason, Verdict};
 use trainyard_sched::model::{
     Allocation, Cluster, Declared, Edge, GPU, Goals, Job, JobId, NodeId, Parallelism, Placement, RackId,
     Resources, Seed, Span, Task, TaskGraph, TaskId, TaskUse, Tenants, Time, Urgency, Usage,
@@ -23,7 +31,10 @@ struct World {
 impl World {
     fn new(cluster: Cluster, parameters: &str) -> Self {
         let table = parameters.parse().expect("it is TOML");
-        let policy = policies::build("mlf-h", &table).expect("it takes that");
+        Self::with(cluster, policies::build("mlf-h", &table).expect("it takes that"))
+    }
+
+    fn with(cluster: Cluster, policy: Box<dyn Policy>) -> Self {
         let mut tenants = Tenants::default();
         tenants.intern("team");
         let settings = Settings { seed: Seed(1), abilities: Abilities::ALL, strict: true };

@@ -158,7 +158,7 @@ fn traffic_is_what_crosses_times_iterations_and_what_moved() {
     told.start(0, 0, on(&[Some(0), Some(0), Some(0)]));
     // After 10 iterations inside one node the second task moves, with its 70 bytes; after 5 more the third, with 700.
     told.resized(10, 0, 10.0, on(&[Some(0), Some(1), Some(0)]));
-    assert_eq!(told.summary().traffic_bytes, 70.0);
+    assert_eq!((told.summary().traffic_bytes, told.summary().task_moves), (70.0, 1));
     told.resized(20, 0, 15.0, on(&[Some(0), Some(1), Some(1)]));
     assert_eq!(told.summary().traffic_bytes, 70.0 + 5.0 * 2100.0 + 700.0);
     told.progress(30, 0, 16.0, None);
@@ -167,6 +167,7 @@ fn traffic_is_what_crosses_times_iterations_and_what_moved() {
     told.resized(40, 0, 16.0, on(&[Some(0), Some(1), None]));
     told.resized(50, 0, 16.0, on(&[Some(0), Some(1), Some(0)]));
     assert_eq!(told.summary().traffic_bytes, 70.0 + 5.0 * 2100.0 + 700.0 + 100.0);
+    assert_eq!(told.summary().task_moves, 2, "nor does it move");
     // What is lost is sent again.
     let (job, attempt, node) = (JobId(0), FIRST, None);
     told.events(60, vec![Event::Lost { job, attempt, iterations: 10.0, node }]);

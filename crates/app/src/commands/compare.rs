@@ -30,7 +30,8 @@ const RUNS: &str = "runs";
 pub(super) struct CompareArguments {
     #[command(flatten)]
     inputs: InputArguments,
-    /// The policies, such as fifo,srtf{by = "gpu_time"} [default: all that suit the jobs].
+    /// The policies, such as fifo,srtf{by = "gpu_time"},mlf-c(fifo), which is load control around fifo [default: all that suit
+    /// the jobs].
     #[arg(long, value_name = "LIST", help_heading = "Run")]
     policies: Option<String>,
     /// How many policies run at one time [default: as many as there are cores].

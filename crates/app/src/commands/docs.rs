@@ -155,9 +155,12 @@ fn api() -> String {
     }
     text.push_str("\n## A job\n\nThe body of `POST /v1/jobs`, and the keys of the file that `trainyard submit` reads. An unknown key \
         is an error.\n\n| key | meaning |\n| --- | --- |\n");
-    for (schema, of) in
-        [("JobRequest", ""), ("TaskRequest", "one of `tasks`"), ("EdgeRequest", "one of `edges`")]
-    {
+    for (schema, of) in [
+        ("JobRequest", ""),
+        ("TaskRequest", "one of `tasks`"),
+        ("EdgeRequest", "one of `edges`"),
+        ("ReduceRequest", "`reduce`"),
+    ] {
         if !of.is_empty() {
             let _ = write!(text, "\nThe keys of {of}:\n\n| key | meaning |\n| --- | --- |\n");
         }

@@ -17,7 +17,7 @@ use crate::render::{in_short, summary_table};
 pub(super) struct RunArguments {
     #[command(flatten)]
     inputs: InputArguments,
-    /// The policy: name, or name{key = value, ...}.
+    /// The policy: name, or name{key = value, ...}; mlf-c(NAME) puts load control around any, as in mlf-c(tiresias).
     #[arg(long, value_name = "POLICY", help_heading = "Run")]
     policy: String,
     /// The folder that is left; files of the same names are replaced.

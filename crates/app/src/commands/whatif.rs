@@ -26,7 +26,7 @@ const REPORT: &str = "report.html";
 pub(super) struct WhatIfArguments {
     #[command(flatten)]
     today: Today,
-    /// The policy of today.
+    /// The policy of today: name, or name{key = value, ...}; mlf-c(NAME) puts load control around any.
     #[arg(long, value_name = "POLICY", default_value = "fifo", help_heading = "Run")]
     baseline: String,
     /// Add machines, such as 4x8:h100; may be repeated.
@@ -39,7 +39,7 @@ pub(super) struct WhatIfArguments {
     #[arg(id = "load_factor", long = "load", value_name = "FACTORx", value_parser = load_factor,
         help_heading = "What if")]
     load: Option<f64>,
-    /// Another policy: name, or name{key = value, ...}; may be repeated.
+    /// Another policy, written like that of today; may be repeated.
     #[arg(long, value_name = "POLICY", help_heading = "What if")]
     policy: Vec<String>,
     /// Search for the fewest nodes of --grow that keep these bounds, such as 'p95_wait<1h'; several with ; or repeated.

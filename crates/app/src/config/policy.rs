@@ -155,9 +155,14 @@ pub(crate) fn parse_policy(text: &str) -> Result<PolicyChoice, Failure> {
     };
     let entry = policies::find(name)?;
     let Some(places) = places_of_another(entry) else {
-        return Err(wrong(&format!("{name} stands around no other policy; leave the parentheses out")).into());
+        let around = policies::ALL.iter().filter(|entry| places_of_another(entry).is_some());
+        let around: Vec<&str> = around.map(|entry| entry.name).collect();
+        let around = around.join(", ");
+        let problem =
+            format!("{name} stands around no other policy, as {around} does; leave the parentheses out");
+        return Err(wrong(&problem).into());
     };
-    let inner = parse_policy(inner)?;
+    let inner = parse_policy(inner).map_err(|failure| meant_inside(name, failure))?;
     let (_, mut given) = named(&format!("{name}{rest}")).map_err(|problem| wrong(&problem))?;
     if let Some(twice) = [places.0, places.1].iter().find(|key| given.contains_key(**key)) {
         return Err(wrong(&format!(
@@ -168,6 +173,18 @@ pub(crate) fn parse_policy(text: &str) -> Result<PolicyChoice, Failure> {
     given.insert(places.0.to_owned(), inner.name().into());
     given.insert(places.1.to_owned(), inner.given.into());
     Ok(PolicyChoice::new(name, given)?)
+}
+
+/// What was wrong with a policy in parentheses: the nearest name is suggested as it is to be written.
+fn meant_inside(around: &str, failure: Failure) -> Failure {
+    match failure {
+        Failure::Policy(ParameterError::UnknownPolicy { name, suggestion, known }) => {
+            let suggestion = suggestion.filter(|inner| inner != around);
+            let suggestion = suggestion.map(|inner| format!("{around}({inner})"));
+            ParameterError::UnknownPolicy { name, suggestion, known }.into()
+        }
+        other => other,
+    }
 }
 
 /// A name, the policy in parentheses behind it, and what follows; nothing where there are no parentheses.
@@ -286,7 +303,13 @@ mod tests {
         assert!(message("fifoo").contains("did you mean `fifo`"));
         assert!(message("srtf{bye='time'}").contains("did you mean `by`"));
         assert!(message("srtf{by='size'}").contains("srtf"));
-        assert!(message("mlf-c(tiresas)").contains("did you mean `tiresias`"));
+        assert!(message("mlf-c(tiresas)").contains("no policy `tiresas`, did you mean `mlf-c(tiresias)`?"));
+        assert!(message("mlfc(tiresias)").contains("did you mean `mlf-c`"));
+        // Load control does not stand around itself, so that is suggested to nobody.
+        let itself = message("mlf-c(mlfc)");
+        assert!(itself.contains("no policy `mlfc`") && !itself.contains("mlf-c(mlf-c)"), "{itself}");
+        let nonsense = message("mlf-c(nonsense)");
+        assert!(nonsense.contains("no policy `nonsense`; known are fifo"), "{nonsense}");
         assert!(message("mlf-c(srtf{bye='time'})").contains("did you mean `by`"));
         assert!(message("mlf-c(srtf){margn=1}").contains("did you mean `margin`"));
         assert!(message("fifo(srtf)").contains("leave the parentheses out"));

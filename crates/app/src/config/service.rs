@@ -37,7 +37,8 @@ pub(crate) struct ServiceLayer {
     #[arg(long, value_name = "FILE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) nvml: Option<PathBuf>,
-    /// Who decides in a new folder; one that was used before keeps its policy [default: fifo].
+    /// Who decides in a new folder; one that was used before keeps its policy [default: fifo]. mlf-c(NAME) puts load control
+    /// around any policy.
     #[arg(long, value_name = "POLICY")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) policy: Option<String>,

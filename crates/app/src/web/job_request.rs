@@ -17,7 +17,7 @@ use utoipa::ToSchema;
 
 use super::problem::Problem;
 use super::strict;
-use super::tasks_request::{EdgeRequest, TaskRequest};
+use super::tasks_request::{EdgeRequest, ReduceRequest, TaskRequest};
 use crate::config::span;
 
 /// No amount is larger, so that sums fit.
@@ -127,6 +127,9 @@ pub(crate) struct JobRequest {
     /// What flows from task to task.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) edges: Vec<EdgeRequest>,
+    /// How its replicas agree on one model, if by an all-reduce.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) reduce: Option<ReduceRequest>,
     /// Whether it makes progress while only some replicas are placed; false by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) partial: Option<bool>,
@@ -289,7 +292,8 @@ impl JobRequest {
         if gpu_milli == 0 && cpu_milli == 0 {
             return Err(Problem::field("cpus", "a worker needs some CPU or GPU; the least is 0.001"));
         }
-        let memory_bytes = self.memory.as_ref().map(Amount::bytes).transpose()?.unwrap_or(0);
+        let memory_bytes =
+            self.memory.as_ref().map(|memory| memory.bytes("memory")).transpose()?.unwrap_or(0);
         let worker = Resources { gpu_milli, cpu_milli, memory_bytes, ..Resources::NONE };
         let workers = match self.workers {
             None => WorkerRange::exactly(1),
@@ -442,7 +446,7 @@ impl Amount {
         ("B", 1),
     ];
 
-    pub(super) fn bytes(&self) -> Result<u64, Problem> {
+    pub(super) fn bytes(&self, field: &str) -> Result<u64, Problem> {
         let words = match self {
             Self::Bytes(bytes) => return Ok(*bytes),
             Self::Words(words) => words.trim(),
@@ -452,7 +456,7 @@ impl Amount {
             unit.and_then(|(digits, factor)| Some(digits.trim().parse::<f64>().ok()? * factor as f64));
         let good = amount.filter(|amount| amount.is_finite() && (0.0..=1e18).contains(amount));
         let wrong = || {
-            Problem::field("memory", format!("`{words}` is no amount; write bytes, or such as 2GB or 512MiB"))
+            Problem::field(field, format!("`{words}` is no amount; write bytes, or such as 2GB or 512MiB"))
         };
         good.map(|amount| amount.round() as u64).ok_or_else(wrong)
     }

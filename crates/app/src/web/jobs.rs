@@ -7,6 +7,7 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
+use trainyard_live::Refusal;
 use trainyard_live::board::{Card, Standing};
 use trainyard_sched::model::{JobId, TenantId};
 use utoipa::{IntoParams, ToSchema};
@@ -197,7 +198,7 @@ fn shown(office: &Office, caller: &Caller, job: JobId) -> Result<JobShown, Probl
     let card =
         board.jobs.get(&job).ok_or_else(|| Problem::new(Kind::Internal, "the job is not on the board"))?;
     let names = Seen { office, board: &board, caller };
-    Ok(JobShown::of(card, &board, &names, now(&board)).with_health(card))
+    Ok(JobShown::of(card, &board, &names, now(&board)).in_full(card, &board))
 }
 
 /// List jobs, by number or the latest first.
@@ -271,17 +272,11 @@ pub(crate) async fn cancel(
     caller: Caller,
     Path(job): Path<String>,
 ) -> Result<Json<JobShown>, Problem> {
-    caller.must_write()?;
-    let card = office.find(&caller, &job)?;
-    blocking(move || {
-        if card.state != Standing::Ended {
-            office.handle.withdraw(card.job)?;
-            // The board is renewed after the answer; one more look waits for that.
-            office.handle.look(|_, _| ())?;
-        }
-        Ok(Json(shown(&office, &caller, card.job)?))
-    })
-    .await
+    let withdraw = |office: &Office, card: &Card| match card.state {
+        Standing::Ended => Ok(()),
+        _ => office.handle.withdraw(card.job),
+    };
+    changed(office, caller, job, withdraw).await
 }
 
 /// Take a job up again that its stop rule has cut short. It goes on from what it saved, to its own end.
@@ -292,10 +287,20 @@ pub(crate) async fn resume(
     caller: Caller,
     Path(job): Path<String>,
 ) -> Result<Json<JobShown>, Problem> {
+    changed(office, caller, job, |office, card| office.handle.resume(card.job)).await
+}
+
+/// Changes a job, if the one who asks may, and shows it as it is then.
+async fn changed(
+    office: Arc<Office>,
+    caller: Caller,
+    job: String,
+    change: impl FnOnce(&Office, &Card) -> Result<(), Refusal> + Send + 'static,
+) -> Result<Json<JobShown>, Problem> {
     caller.must_write()?;
     let card = office.find(&caller, &job)?;
     blocking(move || {
-        office.handle.resume(card.job)?;
+        change(&office, &card)?;
         // The board is renewed after the answer; one more look waits for that.
         office.handle.look(|_, _| ())?;
         Ok(Json(shown(&office, &caller, card.job)?))

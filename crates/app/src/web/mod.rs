@@ -27,6 +27,7 @@ mod server;
 mod shown;
 mod strict;
 mod summary;
+mod task_shown;
 mod tasks_request;
 mod tokens;
 
@@ -41,4 +42,5 @@ pub(crate) use routes::document;
 pub(crate) use server::{ADDRESS, Server, Tls};
 pub(crate) use shown::{JobShown, NodeShown};
 pub(crate) use strict::meant;
+pub(crate) use task_shown::TaskShown;
 pub(crate) use tokens::{NewToken, TokenList};

@@ -9,6 +9,7 @@ use utoipa::ToSchema;
 
 use super::access::Caller;
 use super::office::Office;
+use super::task_shown::{self, TaskShown};
 use crate::render::{Called, OTHERS, loss_words};
 
 /// One job.
@@ -62,6 +63,12 @@ pub(crate) struct JobShown {
     /// How many tasks it is, if it is a graph of tasks.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(crate) tasks: Option<usize>,
+    /// How many of them have a place.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) tasks_placed: Option<usize>,
+    /// Where each of them is and what it asks for, where one job was asked for that has not ended.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) each_task: Option<Vec<TaskShown>>,
     /// GPUs that it holds.
     pub(crate) gpus_held: f64,
     /// Nodes where it holds something.
@@ -250,6 +257,8 @@ impl JobShown {
             workers_max: card.may_have.1,
             workers: card.workers,
             tasks,
+            tasks_placed: tasks.map(|_| task_shown::placed(card)),
+            each_task: None,
             gpus_held: card.gpus,
             nodes: card.nodes.iter().map(ToString::to_string).collect(),
             attempt: card.attempt,
@@ -269,9 +278,10 @@ impl JobShown {
         }
     }
 
-    /// The same with what stands out in its losses.
-    pub(crate) fn with_health(self, card: &Card) -> Self {
-        Self { loss_health: card.loss_health().map(|health| loss_words(&health, "")), ..self }
+    /// The same with what is shown of one job only: what stands out in its losses, and where each of its tasks is.
+    pub(crate) fn in_full(self, card: &Card, board: &Board) -> Self {
+        let loss_health = card.loss_health().map(|health| loss_words(&health, ""));
+        Self { loss_health, each_task: task_shown::each(card, board), ..self }
     }
 
     /// The same with at most so many points of its loss curve.
@@ -332,7 +342,7 @@ impl HoldShown {
 }
 
 /// The numbers of the devices of a set.
-fn devices(set: GpuSet) -> impl Iterator<Item = u32> {
+pub(crate) fn devices(set: GpuSet) -> impl Iterator<Item = u32> {
     (0..u64::BITS).filter(move |device| set.devices >> device & 1 == 1)
 }
 

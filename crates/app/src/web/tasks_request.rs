@@ -1,7 +1,9 @@
 //! A job that is asked for as a graph of tasks: what each of them needs, and what flows between them.
 
 use serde::{Deserialize, Serialize};
-use trainyard_sched::model::{Edge, GPU, GraphError, Parallelism, Resources, Task, TaskGraph, TaskId};
+use trainyard_sched::model::{
+    AllReduce, Along, Edge, GPU, GraphError, Parallelism, Resources, Task, TaskGraph, TaskId,
+};
 use utoipa::ToSchema;
 
 use super::job_request::{Amount, JobRequest, milli};
@@ -58,11 +60,29 @@ pub(crate) struct EdgeRequest {
     pub(crate) bytes: Amount,
 }
 
+/// How replicas agree on one model without parameter servers.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({ "along": "ring", "bytes": "4MB" }))]
+pub(crate) struct ReduceRequest {
+    /// What it goes along: one `ring` of all replicas, the default, or the rows and then the columns of a `torus`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub(crate) along: Option<Along>,
+    /// How much each replica brings into it in one iteration: bytes, or an amount such as "4MB".
+    pub(crate) bytes: Amount,
+}
+
 impl JobRequest {
     /// The job as a graph of tasks, if it is described as one.
     pub(super) fn graph(&self) -> Result<Option<Parallelism>, Problem> {
         let Some(tasks) = &self.tasks else {
-            for (field, said) in [("edges", !self.edges.is_empty()), ("partial", self.partial.is_some())] {
+            let of_graphs = [
+                ("edges", !self.edges.is_empty()),
+                ("reduce", self.reduce.is_some()),
+                ("partial", self.partial.is_some()),
+            ];
+            for (field, said) in of_graphs {
                 if said {
                     return Err(Problem::field(field, "it is of use to a job with `tasks` only"));
                 }
@@ -89,18 +109,31 @@ impl JobRequest {
         }
         let tasks = tasks.iter().enumerate().map(|(i, task)| task.task(i)).collect::<Result<_, _>>()?;
         let edge = |(i, edge): (usize, &EdgeRequest)| {
-            let bytes = counted(&format!("edges[{i}].bytes"), edge.bytes.bytes()?)?;
+            let field = format!("edges[{i}].bytes");
+            let bytes = counted(&field, edge.bytes.bytes(&field)?)?;
             Ok(Edge { from: TaskId(edge.from), to: TaskId(edge.to), bytes })
         };
         let edges = self.edges.iter().enumerate().map(edge).collect::<Result<_, Problem>>()?;
-        let graph = TaskGraph::new(tasks, edges, None, self.partial.unwrap_or(false));
-        graph.map(|graph| Some(Parallelism::TaskGraph(graph))).map_err(|error| {
+        let reduce = self.reduce.as_ref().map(ReduceRequest::all_reduce).transpose()?;
+        let graph = TaskGraph::new(tasks, edges, reduce, self.partial.unwrap_or(false)).map_err(|error| {
             let field = match error {
                 GraphError::NoTask | GraphError::TooLarge { .. } | GraphError::NoTime { .. } => "tasks",
                 _ => "edges",
             };
             Problem::field(field, error)
-        })
+        })?;
+        if reduce.is_some() && graph.replicas().len() < 2 {
+            let wrong = "it is between replicas, and all tasks are of one; say `replica` of each task, or leave it out";
+            return Err(Problem::field("reduce", wrong));
+        }
+        Ok(Some(Parallelism::TaskGraph(graph)))
+    }
+}
+
+impl ReduceRequest {
+    fn all_reduce(&self) -> Result<AllReduce, Problem> {
+        let bytes = counted("reduce.bytes", self.bytes.bytes("reduce.bytes")?)?;
+        Ok(AllReduce { along: self.along.unwrap_or_default(), bytes })
     }
 }
 
@@ -118,7 +151,7 @@ impl TaskRequest {
             return Err(Problem::field(&at("cpus"), "a task needs some CPU or GPU; the least is 0.001"));
         }
         let amount = |field: &str, amount: &Option<Amount>, usual: u64| {
-            let bytes = amount.as_ref().map_or(Ok(usual), Amount::bytes)?;
+            let bytes = amount.as_ref().map_or(Ok(usual), |amount| amount.bytes(&at(field)))?;
             counted(&at(field), bytes)
         };
         if !(self.compute_s.is_finite() && (0.0..=MOST_SECONDS).contains(&self.compute_s)) {
@@ -177,11 +210,47 @@ mod tests {
     }
 
     #[test]
+    fn an_all_reduce_is_read_as_it_is_meant() {
+        let reduce = |more: &str| {
+            let shape = read("[{\"replica\":0},{\"replica\":1}]", more).unwrap();
+            let Parallelism::TaskGraph(graph) = shape else { panic!("it is a graph") };
+            graph.reduce()
+        };
+        assert_eq!(reduce(""), None);
+        assert_eq!(
+            reduce(",\"reduce\":{\"along\":\"torus\",\"bytes\":\"2MB\"}"),
+            Some(AllReduce { along: Along::Torus, bytes: 2_000_000 })
+        );
+        let usual = reduce(",\"reduce\":{\"bytes\":7}");
+        assert_eq!(usual, Some(AllReduce { along: Along::Ring, bytes: 7 }), "a ring is what is usual");
+    }
+
+    #[test]
+    fn what_is_no_all_reduce_is_refused_by_name() {
+        let two = "[{\"replica\":0},{\"replica\":1}]";
+        let cases = [
+            (two, "{\"along\":\"rign\",\"bytes\":1}", "`reduce.along`: unknown variant `rign`"),
+            (two, "{\"along\":\"ring\"}", "`reduce`: missing field `bytes`"),
+            (two, "{\"bytes\":-1}", "`reduce.bytes`"),
+            (two, "{\"bytes\":\"much\"}", "`reduce.bytes`: `much` is no amount"),
+            (two, "{\"bytes\":18446744073709551615}", "`reduce.bytes`: 18446744073709551615 is too much"),
+            (two, "{\"bytes\":1,\"alnog\":\"ring\"}", "`reduce`: unknown key `alnog`; did you mean `along`"),
+            (two, "\"ring\"", "`reduce`"),
+            ("[{},{}]", "{\"bytes\":1}", "all tasks are of one"),
+            ("[{},{\"server\":true}]", "{\"bytes\":1}", "all tasks are of one"),
+        ];
+        for (tasks, reduce, wanted) in cases {
+            let told = read(tasks, &format!(",\"reduce\":{reduce}")).expect_err(wanted);
+            assert!(told.contains(wanted), "`{wanted}` is not in: {told}");
+        }
+    }
+
+    #[test]
     fn what_is_no_graph_is_refused_by_name() {
         let many = format!("[{}]", vec!["{}"; 10_000].join(","));
         let two = "[{},{}]";
         let edge = |from: u32, to: u32| format!(",\"edges\":[{{\"from\":{from},\"to\":{to},\"bytes\":1}}]");
-        let cases: [(&str, &str, &str); 18] = [
+        let cases: [(&str, &str, &str); 19] = [
             ("[]", "", "`tasks`: 0 tasks"),
             (&many, "", "`tasks`: 10000 tasks; write 1 to 1000"),
             (two, &edge(1, 0), "leads back"),
@@ -193,6 +262,11 @@ mod tests {
                 "add their bytes",
             ),
             (two, ",\"edges\":[{\"from\":0,\"to\":1,\"bytes\":99999999999999999}]", "edges[0].bytes"),
+            (
+                two,
+                ",\"edges\":[{\"from\":0,\"to\":1,\"bytes\":\"7 elephants\"}]",
+                "`edges[0].bytes`: `7 elephants` is no amount",
+            ),
             (two, ",\"edges\":[{\"from\":-1,\"to\":1,\"bytes\":1}]", "edges[0].from"),
             ("[{\"server\":true}]", "", "no task of any replica"),
             ("[{\"server\":true,\"replica\":1},{}]", "", "part of no replica"),

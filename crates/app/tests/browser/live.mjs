@@ -99,6 +99,13 @@ function training(name, release, more) {
   return { name, tenant: "crimson", cpus: 0.1, gpus: 0, iterations: 1000, command: ["sh", "-c", `i=0; while [ ! -e '${release}' ]; do ${report}; done`], ...more };
 }
 
+// A job whose accuracy grows, and that goes on from where it was. It has had enough at a fifth.
+function learning(name, more) {
+  const learn = 'I=$TRAINYARD_RESUME_ITERATION; while [ $I -lt 40 ]; do I=$((I+1)); A=$(printf "0.%02d" $((I*2))); ' +
+    'echo "{\\"iteration\\":$I,\\"saved\\":$I,\\"accuracy\\":$A}" >> "$TRAINYARD_PROGRESS_FILE"; sleep 0.1; done';
+  return { name, tenant: "crimson", cpus: 0.1, gpus: 1, iterations: 1000, stop: { accuracy: 0.2 }, command: ["sh", "-c", learn], ...more };
+}
+
 const sleeping = (name, more) => ({ name, tenant: "crimson", cpus: 0.1, gpus: 0, command: ["sleep", "1000"], ...more });
 const submit = async (job, token) => (await api("POST", "/v1/jobs", job, token)).job.id;
 const cancel = (job) => api("DELETE", `/v1/jobs/${job}`);
@@ -231,6 +238,91 @@ const stories = {
       await shows(page, "withdrawn", "#refusal", "any more");
       if ((await kept(page)) !== "0,0,0" || (await page.locator("#tiles").innerText())) say("withdrawn", "something stays");
     }, ["401"]);
+  },
+
+  // What cut a job short is told to all who see it, and those who may write take it up again.
+  async early() {
+    const job = await submit(learning("learner"));
+    const cut = await until("early", "cut short", async () => {
+      const now = await api("GET", `/v1/jobs/${job}`);
+      return now.cut_short && now;
+    });
+    const look = async (token, work) => {
+      await open({}, async (page, asked) => {
+        await page.goto(`${given.url}/?job=${job}#token=${token}`);
+        await isLive(page);
+        await shows(page, "early", "#job-card .early", `It was ${cut.because}.`);
+        await shows(page, "early", `#ended-rows tr[data-key="${job}"]`, cut.because);
+        await work(page, page.locator("#job-card .early button"), asked);
+      }, ["409"]);
+    };
+    for (const words of ["stopped at 0.2", "of 0.200 needed", "GPU-hours saved"]) if (!cut.because.includes(words)) say("early", cut.because);
+    const viewer = (await api("POST", "/v1/tokens", { role: "viewer", tenant: "crimson" })).token;
+    await look(viewer, async (page, button) => {
+      if (await button.isVisible()) say("early", "who may only look has a button");
+    });
+    const owner = (await api("POST", "/v1/tokens", { role: "user", tenant: "crimson" })).token;
+    await look(owner, async (page, button, asked) => {
+      // A daemon that refuses is quoted, and may be asked again.
+      const problem = { detail: "<b>not now</b>", try: "wait a little" };
+      await page.route("**/resume", (route) => route.fulfill({ status: 409, contentType: "application/problem+json", json: problem }));
+      await button.click();
+      await shows(page, "early", "#job-card .early", "<b>not now</b>; wait a little");
+      await page.unroute("**/resume");
+      await button.focus();
+      await page.keyboard.press("Enter");
+      await until("early", "that it is taken up", async () => !(await page.locator("#job-card .early").isVisible()));
+      if ((await page.evaluate(() => document.activeElement.id)) !== "job") say("early", "the focus is lost");
+      await until("early", "the step", async () => (await page.locator("#log").innerText()).includes("was taken up again"));
+      await shows(page, "early", "#job-card .job-head", "completed");
+      if (await page.locator("#job-card .early").isVisible()) say("early", "it is told as if it had been cut short again");
+      const orders = asked.filter(([url]) => url.endsWith("/resume"));
+      if (orders.length !== 2 || orders.some(([, , header]) => header !== `Bearer ${owner}`)) say("early", `the orders are ${JSON.stringify(orders)}`);
+    });
+    const ended = await api("GET", `/v1/jobs/${job}`);
+    if (ended.outcome !== "completed" || ended.attempt !== 2) say("early", JSON.stringify(ended));
+  },
+
+  // Of a job of tasks it is shown where each of them is, and what those without a place ask for.
+  async tasks() {
+    const job = await submit(sleeping("graph", { cpus: undefined, gpus: undefined, tasks: [{ cpus: 0.5 }, { gpus: 1 }, { cpus: 0.25 }] }));
+    const { nodes } = await until("tasks", "running", async () => {
+      const now = await api("GET", `/v1/jobs/${job}`);
+      return now.state === "running" && now;
+    });
+    await open({}, async (page) => {
+      // This daemon gives a place to all or none; another has one task waiting and one on its way.
+      let isMixed = false;
+      await page.route(`**/v1/jobs/${job}`, async (route) => {
+        const response = await route.fetch();
+        const shown = await response.json();
+        if (isMixed) {
+          shown.tasks_placed = 2;
+          shown.each_task[2] = { task: 2, state: "waiting", cpus: 0.25, gpus: 0, memory_bytes: 0 };
+          Object.assign(shown.each_task[0], { state: "moving", node: "n<0>", to: "n1" });
+        }
+        await route.fulfill({ response, json: shown });
+      });
+      await page.goto(`${given.url}/?job=${job}#token=${given.admin}`);
+      await isLive(page);
+      await shows(page, "tasks", "#job-card .facts", `a place for 3 of 3 tasks on ${nodes.join(", ")}`);
+      await shows(page, "tasks", "#running-rows", "a place for 3 of 3 tasks");
+      const rows = () => page.locator("#job-card .tasks tbody tr").allInnerTexts();
+      const cells = async () => (await rows()).map((row) => row.replace(/\s+/g, " ").trim());
+      const all = await until("tasks", "three rows", async () => (await cells()).length === 3 && (await cells()));
+      if (!all.every((row, i) => row.startsWith(`${i} running `)) || !all[1].endsWith(", GPU 0")) say("tasks", all.join("; "));
+      isMixed = true;
+      await shows(page, "tasks", "#job-card .facts", "a place for 2 of 3 tasks");
+      const mixed = await cells();
+      if (mixed[0] !== "0 moving n<0>, and shall be on n1" || mixed[2] !== "2 waiting asks for 0.25 CPUs") say("tasks", mixed.join("; "));
+      for (const look of [structure, overflow]) for (const what of await page.evaluate(look)) say("tasks", what);
+    });
+    const plain = await submit(sleeping("plain"));
+    await signedIn({}, given.admin, async (page) => {
+      await page.locator(`#running-rows a[data-job="${plain}"]`).click();
+      await shows(page, "tasks", "#job-card", "plain");
+      if (await page.locator("#job-card .tasks").isVisible()) say("tasks", "a job without tasks has a list of them");
+    });
   },
 
   // Names are text, however they look and however long they are.

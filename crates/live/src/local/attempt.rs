@@ -6,6 +6,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, Write};
 use std::path::{Path, PathBuf};
 
+use rustix::process::Signal;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use trainyard_sched::model::{Attempt, CopyId, JobId, TaskId};
@@ -68,6 +69,16 @@ pub(super) struct Ended {
     pub(super) told: bool,
     /// Why a program could not be started.
     pub(super) refused: Option<String>,
+}
+
+impl Ended {
+    /// Told to stop, and left well.
+    pub(super) const WELL: Self = Self { code: Some(0), signal: None, told: true, refused: None };
+
+    /// Killed.
+    pub(super) fn killed(told: bool) -> Self {
+        Self { code: None, signal: Some(Signal::KILL.as_raw()), told, refused: None }
+    }
 }
 
 /// What a program is told while it runs.

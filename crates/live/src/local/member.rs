@@ -10,7 +10,7 @@ use super::attempt::{Ended, Folder};
 use super::launch::Gang;
 use super::watch::Watched;
 use crate::bridge::Message;
-use crate::executor::Reporter;
+use crate::executor::{Held, Reporter};
 
 /// How a member ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,10 +30,41 @@ pub(super) enum End {
 }
 
 impl End {
+    /// Whether it failed or was killed, and its node is still there.
+    pub(super) const fn is_broken(self) -> bool {
+        matches!(self, Self::Failed(_) | Self::Lost(None))
+    }
+
     /// Whether what it saved is to be had.
     pub(super) const fn is_good(self) -> bool {
         matches!(self, Self::Well | Self::Completed)
     }
+}
+
+/// Who is to blame for the end of members, if anybody: how the first that failed did, and the first node that was lost.
+pub(super) fn blamed(ends: impl Iterator<Item = End> + Clone) -> (Option<Outcome>, Option<NodeId>) {
+    let failed = |end| if let End::Failed(outcome) = end { Some(outcome) } else { None };
+    let lost = |end| if let End::Lost(node) = end { node } else { None };
+    (ends.clone().find_map(failed), ends.clone().find_map(lost))
+}
+
+/// The end of an attempt, as the loop and people are told of it. `members` is what it consists of.
+pub(super) fn tell_end(
+    reporter: &Reporter,
+    held: &Held,
+    members: &str,
+    event: Event,
+    reason: Option<&String>,
+) {
+    let said = match event {
+        Event::Finished { outcome: Outcome::Completed, .. } => Some("finished".to_owned()),
+        Event::Lost { node: Some(_), .. } => Some(format!("the node of one of its {members} went down")),
+        _ => reason.cloned(),
+    };
+    if let Some(said) = said {
+        reporter.say(held.job.id, held.attempt, said);
+    }
+    reporter.tell(event);
 }
 
 /// A member of an attempt.

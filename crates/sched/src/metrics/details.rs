@@ -70,6 +70,10 @@ impl Log for Details {
                 waiting.arrived(at, job.id, wanted_gpus(job));
                 shares.arrived(at, job.tenant, wanted_gpus(job));
             }
+            Change::TakenUp(job) => {
+                waiting.taken_up(at, job.id, wanted_gpus(job));
+                shares.asks(at, job.tenant, wanted_gpus(job));
+            }
             Change::Took(job, held) => {
                 waiting.took(at, job.id);
                 shares.took(at, job.tenant, wanted_gpus(job), held.gpu_milli() as f64 / 1000.0);
@@ -106,5 +110,92 @@ impl Log for Details {
         if !is_noted {
             fragmentation.note(at);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::control::{Core, Event, Settings};
+    use crate::decide::Abilities;
+    use crate::model::{
+        Accuracy, Attempt, Declared, Goals, JobId, LossPoint, MoveCost, Parallelism, Seed, Span, StopRule,
+        TenantId, Wanted,
+    };
+    use crate::policies::build;
+
+    /// Jobs of two devices each, which have had enough at an accuracy of .5.
+    fn arrives(id: u32) -> Event {
+        let goals = Goals { stop: StopRule::AtAccuracy(Accuracy(0.5)), ..Goals::default() };
+        let declared = Declared { iterations: Some(100.0), ..Declared::default() };
+        Event::Arrived {
+            job: Arc::new(Job {
+                id: JobId(id),
+                name: "job".into(),
+                tenant: TenantId(0),
+                model: None,
+                submitted: Time::ZERO,
+                shape: Parallelism::gang(2),
+                wanted: Wanted::default(),
+                goals,
+                declared,
+                move_cost: MoveCost::default(),
+            }),
+        }
+    }
+
+    #[test]
+    fn a_job_that_is_taken_up_again_is_one_job() {
+        let (job, other) = (JobId(0), JobId(1));
+        let cluster = Cluster::uniform(1, 2, "v100");
+        let mut tenants = Tenants::default();
+        tenants.intern("team");
+        let mut details = Details::new(&cluster, &tenants);
+        let settings = Settings { seed: Seed(1), abilities: Abilities::ALL, strict: true };
+        let policy = build("fifo", &toml::Table::new()).expect("it exists");
+        let mut core = Core::new(cluster, tenants, policy, settings);
+        let starts = |job, attempt| Event::Started { job, attempt, iterations: 0.0, speed: 1.0 };
+        let stops = |job, attempt| Event::Stopped { job, attempt, iterations: 20.0 };
+        let reports = |job, attempt| Event::Progress {
+            job,
+            attempt,
+            iterations: 20.0,
+            speed: 1.0,
+            saved: 20.0,
+            losses: vec![LossPoint { iteration: 20.0, loss: f64::NAN, accuracy: Some(0.6) }],
+            copies: Vec::new(),
+        };
+        let (first, second) = (Attempt(1), Attempt(2));
+        // The first has its devices from 0 s to 20 s; the second waits for 20 s and has them to 60 s, while the first, which is
+        // taken up again at 40 s, waits for 20 s; then it has them for another 40 s.
+        for (at, events) in [
+            (0, vec![arrives(0), arrives(1)]),
+            (0, vec![starts(job, first)]),
+            (20, vec![reports(job, first)]),
+            (20, vec![stops(job, first)]),
+            (20, vec![starts(other, first)]),
+            (40, vec![Event::Resumed { job }]),
+            (60, vec![reports(other, first)]),
+            (60, vec![stops(other, first)]),
+            (60, vec![starts(job, second)]),
+            (
+                100,
+                vec![Event::Finished { job, attempt: second, outcome: crate::control::Outcome::Completed }],
+            ),
+        ] {
+            let batch = Batch { at: Time::from_secs(at), events };
+            let step = core.step(&batch);
+            core.state().assert_consistent();
+            details.step(&batch, &step);
+        }
+        details.finish(Time::from_secs(100));
+        let row = details.shares.rows().next().expect("the team has jobs");
+        assert_eq!((row.jobs, row.held_gpu_s), (2, 2.0 * 100.0), "two jobs, however often they came");
+        assert_eq!(row.wanted_gpu_s, 2.0 * (20.0 + 20.0));
+        assert_eq!(row.entitled_gpu_s, 2.0 * 100.0);
+        let waited: Vec<_> = details.waiting.longest().iter().map(|wait| (wait.job, wait.waited)).collect();
+        assert_eq!(waited, [(job, Span::from_secs(20)), (other, Span::from_secs(20))]);
     }
 }

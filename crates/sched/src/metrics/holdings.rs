@@ -29,6 +29,8 @@ pub enum Left {
 pub(super) enum Change<'a> {
     /// A job is there.
     Arrived(&'a Job),
+    /// A job that was cut short is there again.
+    TakenUp(&'a Job),
     /// A job has devices from now on.
     Took(&'a Job, &'a Allocation),
     /// A job had devices since some time and has them no longer.
@@ -158,7 +160,7 @@ impl Holdings {
             && let Slot::Parted(job) = slot
         {
             let job = Arc::clone(job);
-            tell(Change::Arrived(&job));
+            tell(Change::TakenUp(&job));
             *slot = Slot::Open(Box::new(Open { job, attempt: Attempt::default(), held: None }));
         }
     }

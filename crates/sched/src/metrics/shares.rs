@@ -116,8 +116,8 @@ impl Shares {
         }
     }
 
-    /// One more job of a tenant wants something.
-    fn asks(&mut self, at: Time, tenant: TenantId, gpus: f64) {
+    /// One more job of a tenant wants something: a new one, or one that had ended and was counted before.
+    pub(super) fn asks(&mut self, at: Time, tenant: TenantId, gpus: f64) {
         self.advance(at);
         let began = self.per_weight_s;
         let account = self.tenants[tenant.index()].at(at);

@@ -96,6 +96,17 @@ impl Waiting {
         self.jobs[i] = Some(Box::new(Wait { gpus, reason, since, waited, longest: None }));
     }
 
+    /// A job that had ended is there again. What it waited before counts on.
+    pub(super) fn taken_up(&mut self, at: Time, id: JobId, gpus: f64) {
+        self.arrived(at, id, gpus);
+        let before = self.longest.iter().position(|wait| wait.job == id);
+        let before = before.map(|i| self.longest.swap_remove(i));
+        if let (Some(before), Some((wait, _))) = (before, self.open(id)) {
+            wait.waited = before.waited;
+            wait.longest = Some((before.reason, before.from, before.stretch));
+        }
+    }
+
     fn open(&mut self, id: JobId) -> Option<(&mut Wait, &mut [Waited; KINDS])> {
         let wait = self.jobs.get_mut(id.index())?.as_mut()?;
         Some((wait, &mut self.by_kind))
@@ -193,6 +204,20 @@ mod tests {
             stretch: Span::from_secs(30),
         };
         assert_eq!(*wait, expected);
+    }
+
+    #[test]
+    fn a_job_that_is_taken_up_again_waits_on_and_is_named_once() {
+        let (at, job) = (Time::from_secs, JobId(0));
+        let mut waiting = Waiting::default();
+        waiting.arrived(at(0), job, 1.0);
+        waiting.took(at(10), job);
+        waiting.gone(at(20), job);
+        waiting.taken_up(at(40), job, 1.0);
+        waiting.took(at(45), job);
+        waiting.gone(at(60), job);
+        let [wait] = &waiting.longest()[..] else { panic!("one job waited") };
+        assert_eq!((wait.waited, wait.stretch, wait.from), (Span::from_secs(15), Span::from_secs(10), at(0)));
     }
 
     #[test]

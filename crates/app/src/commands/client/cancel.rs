@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::connection::{Place, escaped};
+use super::connection::{Connection, Place, escaped};
 use super::jobs::jobs_text;
 use crate::commands::{Ending, Output, print};
 use crate::failure::Failure;
@@ -20,18 +20,21 @@ pub(crate) struct CancelArguments {
 
 /// Takes them back, one after another.
 pub(crate) fn cancel(given: &CancelArguments, output: Output) -> Result<Ending, Failure> {
-    let connection = given.place.connect()?;
-    let one = |job: &String| connection.delete::<JobShown>(&format!("/v1/jobs/{}", escaped(job)));
-    let all: Vec<JobShown> = given.jobs.iter().map(one).collect::<Result<_, _>>()?;
-    print(output, &all, |all| jobs_text(all))?;
-    Ok(Ending::Done)
+    each(given, output, |connection, job| connection.delete(&format!("/v1/jobs/{job}")))
 }
 
 /// Takes jobs up again, one after another.
 pub(crate) fn resume(given: &CancelArguments, output: Output) -> Result<Ending, Failure> {
+    each(given, output, |connection, job| connection.post_nothing(&format!("/v1/jobs/{job}/resume")))
+}
+
+fn each(
+    given: &CancelArguments,
+    output: Output,
+    ask: impl Fn(&Connection, &str) -> Result<JobShown, Failure>,
+) -> Result<Ending, Failure> {
     let connection = given.place.connect()?;
-    let one =
-        |job: &String| connection.post_nothing::<JobShown>(&format!("/v1/jobs/{}/resume", escaped(job)));
+    let one = |job: &String| ask(&connection, &escaped(job));
     let all: Vec<JobShown> = given.jobs.iter().map(one).collect::<Result<_, _>>()?;
     print(output, &all, |all| jobs_text(all))?;
     Ok(Ending::Done)

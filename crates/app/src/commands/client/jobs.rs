@@ -9,10 +9,12 @@ use super::connection::{Place, escaped};
 use crate::commands::{Ending, Output, print};
 use crate::failure::Failure;
 use crate::render::{Align, plain_table};
-use crate::web::{JobPage, JobShown};
+use crate::web::{JobPage, JobShown, TaskShown};
 
 /// So many are asked for at one time.
 const PAGE: usize = 1000;
+/// Of so many tasks of one job it is written where they are.
+const MOST_TASKS: usize = 50;
 
 /// What `jobs` is told.
 #[derive(Args, Debug)]
@@ -85,7 +87,7 @@ pub(crate) fn jobs_text(all: &[JobShown]) -> String {
             job.name.clone(),
             job.tenant.clone(),
             job.outcome.clone().unwrap_or_else(|| job.state.clone()),
-            if job.workers == 0 { "-".to_owned() } else { job.workers.to_string() },
+            workers_cell(job),
             if job.nodes.is_empty() { "-".to_owned() } else { job.nodes.join(",") },
             format!("{:.0}{of}", job.iterations),
             job.loss.map_or_else(|| "-".to_owned(), |loss| format!("{loss:.4}")),
@@ -95,6 +97,16 @@ pub(crate) fn jobs_text(all: &[JobShown]) -> String {
         ]
     });
     plain_table(&headers, rows.collect())
+}
+
+/// Workers that it has; of a graph of tasks, how many of them have a place.
+fn workers_cell(job: &JobShown) -> String {
+    match (job.tasks_placed.unwrap_or_default(), job.tasks) {
+        (0, Some(_)) => "-".to_owned(),
+        (placed, Some(tasks)) => format!("{placed} of {tasks}"),
+        _ if job.workers == 0 => "-".to_owned(),
+        _ => job.workers.to_string(),
+    }
 }
 
 /// Whole seconds are enough for people.
@@ -125,13 +137,19 @@ pub(crate) fn job_text(job: &JobShown) -> String {
     } else {
         format!("{} to {}", job.workers_min, job.workers_max)
     };
-    let each = [(job.gpus, "GPUs"), (job.cpus, "CPUs"), (job.memory_bytes as f64, "bytes")];
-    let each: Vec<String> =
-        each.iter().filter(|(much, _)| *much > 0.0).map(|(much, what)| format!("{much} {what}")).collect();
-    let each = if each.is_empty() { "nothing".to_owned() } else { each.join(", ") };
-    line("asks for", format!("{range} workers, each {each}"));
-    if job.workers > 0 {
-        line("holds", format!("{} workers on {}", job.workers, job.nodes.join(", ")));
+    let each = amounts(job.gpus, job.cpus, job.memory_bytes);
+    match job.tasks {
+        Some(tasks) => line("asks for", format!("{tasks} tasks, together {each}")),
+        None => line("asks for", format!("{range} workers, each {each}")),
+    }
+    match (job.tasks, job.tasks_placed.unwrap_or_default()) {
+        (Some(tasks), placed) if placed > 0 => {
+            line("holds", format!("a place for {placed} of {tasks} tasks, on {}", job.nodes.join(", ")));
+        }
+        (None, _) if job.workers > 0 => {
+            line("holds", format!("{} workers on {}", job.workers, job.nodes.join(", ")));
+        }
+        _ => {}
     }
     if let Some(because) = &job.because {
         line("because", because.clone());
@@ -159,5 +177,34 @@ pub(crate) fn job_text(job: &JobShown) -> String {
     if let Some(said) = &job.said {
         line("said", said.clone());
     }
+    let tasks = job.each_task.as_deref().unwrap_or_default();
+    for task in tasks.iter().take(MOST_TASKS) {
+        line(&format!("task {}", task.task), task_words(task));
+    }
+    if tasks.len() > MOST_TASKS {
+        let more = tasks.len() - MOST_TASKS;
+        line("", format!("and {more} tasks more; --output json lists all"));
+    }
     text
+}
+
+/// What a worker or a task asks for.
+fn amounts(gpus: f64, cpus: f64, memory_bytes: u64) -> String {
+    let each = [(gpus, "GPU"), (cpus, "CPU"), (memory_bytes as f64, "byte")];
+    let words = |(much, what): &(f64, &str)| format!("{much} {what}{}", if *much == 1.0 { "" } else { "s" });
+    let each: Vec<String> = each.iter().filter(|(much, _)| *much > 0.0).map(words).collect();
+    if each.is_empty() { "nothing".to_owned() } else { each.join(", ") }
+}
+
+/// Where a task is and shall be, or what it waits for.
+fn task_words(task: &TaskShown) -> String {
+    let devices: Vec<String> = task.devices.iter().map(u32::to_string).collect();
+    let devices = if devices.is_empty() { String::new() } else { format!(" (GPU {})", devices.join(", ")) };
+    let state = &task.state;
+    match (&task.node, &task.to) {
+        (Some(node), Some(to)) => format!("{state} from {node}{devices} to {to}"),
+        (Some(node), None) => format!("{state} on {node}{devices}"),
+        (None, Some(to)) => format!("{state} on {to}"),
+        (None, None) => format!("{state} for {}", amounts(task.gpus, task.cpus, task.memory_bytes)),
+    }
 }

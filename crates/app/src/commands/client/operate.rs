@@ -40,7 +40,7 @@ pub(crate) enum PolicyCommand {
     },
     /// Let another policy decide from now on.
     Set {
-        /// The policy: a name, or `name{key = value, ...}`.
+        /// The policy: a name, or `name{key = value, ...}`; `mlf-c(NAME)` puts load control around any.
         policy: String,
         #[command(flatten)]
         place: Place,

@@ -130,6 +130,10 @@ use Quantity::{
     Accuracies, Accuracy, Deadlines, Jct, Makespan, Overloads, Quick, Traffic, UrgentDeadlines, Waiting,
 };
 
+/// MLF-H without something.
+pub(super) const ABLATIONS: [Alone; 4] =
+    [Alone::NoUrgency, Alone::NoDeadline, Alone::NoBandwidth, Alone::NoMigration];
+
 /// All comparisons under the highest load.
 pub(super) const CHECKS: &[Check] = &[
     rival("J1", Jct, Alone::Slaq, 0.53, 0.25, MEANS),
@@ -202,6 +206,7 @@ pub(super) fn keys(load: Load) -> Vec<Key> {
     let mut keys: Vec<Key> =
         CHECKS.iter().flat_map(|check| [check.first, check.second]).map(|who| (load, who)).collect();
     keys.extend(super::runs::RIVALS.iter().map(|rival| (load, rival.controlled())));
+    keys.extend(ABLATIONS.map(|without| (load, without.plain())));
     keys.extend([Alone::MlfHPlus.plain(), super::runs::MLFS_PLUS].map(|who| (load, who)));
     keys
 }

@@ -3,7 +3,7 @@
 use super::super::{Effort, Figures, Gate, Row};
 use super::Loads;
 use super::checks::Quantity::{self, Accuracy};
-use super::checks::{Bound, CHECKS, Check};
+use super::checks::{ABLATIONS, Bound, CHECKS, Check};
 use super::runs::{Alone, Load, MLFS, MLFS_PLUS, Measured, RIVALS, Runs, Who};
 
 /// Of so many workloads the sign must be right.
@@ -306,6 +306,19 @@ pub(super) fn readings(runs: &Runs, loads: &Loads, effort: &Effort) -> Vec<Row> 
         return readings;
     }
     readings.extend(sweeps(runs, loads));
+    // Load control takes so much away that little is left to be seen of a part of MLF-H.
+    let ablations = CHECKS.iter().filter(|check| ABLATIONS.contains(&check.second.policy));
+    for check in ablations {
+        let (whole, without) = (Alone::MlfH.plain(), check.second.policy.plain());
+        let values = gains(check.quantity, of(runs, load, whole), of(runs, load, without));
+        let what = format!(
+            "without load control: {}: {} better than {}, in parts",
+            check.quantity.name(),
+            whole.label(),
+            without.label()
+        );
+        readings.push(over_workloads(check.number, what, Some(check.published), Gate::Told, &values));
+    }
     for quantity in RISING {
         for (who, part) in rises(runs, loads, quantity) {
             let what = format!(

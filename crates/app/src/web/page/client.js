@@ -57,6 +57,8 @@ export class Client {
   constructor(token, changed) {
     this.token = token;
     this.changed = changed;
+    // Whether the token may change anything; known once the daemon was asked.
+    this.mayWrite = false;
     this.ends = new AbortController();
   }
 
@@ -74,9 +76,18 @@ export class Client {
   }
 
   // Asks for JSON, or for text.
-  async ask(path, accept = "application/json") {
+  ask(path, accept = "application/json") {
+    return this.#send("GET", path, accept);
+  }
+
+  // Asks for something to be done; the answer is what came of it.
+  order(path) {
+    return this.#send("POST", path, "application/json");
+  }
+
+  async #send(method, path, accept) {
     const signal = AbortSignal.any([this.ends.signal, AbortSignal.timeout(QUESTION_MS)]);
-    const response = await fetch(path, { headers: this.headers({ Accept: accept }), cache: "no-store", signal }).catch(away);
+    const response = await fetch(path, { method, headers: this.headers({ Accept: accept }), cache: "no-store", signal }).catch(away);
     if (!response.ok) throw await refusal(response);
     return (accept === "application/json" ? response.json() : response.text()).catch(away);
   }

@@ -8,6 +8,8 @@ import { isFlat, logTicks, ticks } from "./ticks.js";
 // Why is asked at most so often, and less often where a forecast takes the daemon long.
 const WHY_MS = 10_000;
 const WHY_EASE = 10;
+// Of so many tasks it is shown where they are.
+const MOST_TASKS = 200;
 
 let shown = null;
 
@@ -21,9 +23,11 @@ function frame(id) {
   const name = make("bdi", "name", head);
   const state = make("span", "", head);
   const progress = make("div", "progress", card);
+  const early = new Early(id, card);
   const figure = make("figure", "lines", card);
   const caption = make("figcaption", "", figure);
   const facts = make("dl", "facts", card);
+  const tasks = new Tasks(card);
   const because = make("div", "why", card);
   make("h4", "", because).textContent = "Why";
   const words = make("div", "words", because);
@@ -34,7 +38,7 @@ function frame(id) {
   const command = make("p", "command", card);
   make("span", "soft", command).textContent = "runs ";
   make("code", "", command);
-  shown = { id, name, state, progress, caption, figure, facts, words, command, chart: new Chart(figure), whyDue: 0, whyState: "" };
+  shown = { id, name, state, progress, early, caption, figure, facts, tasks, words, command, chart: new Chart(figure), whyDue: 0, whyState: "" };
 }
 
 export function closeJob() {
@@ -49,8 +53,9 @@ function facts(job) {
   const rest = [
     ["tenant", job.tenant],
     ["asks for", job.tasks ? `${several(job.tasks, "task")}, together ${devices(job.gpus, job.cpus)}` : `${workers}, each ${devices(job.gpus, job.cpus)}`],
-    ["holds", job.workers ? `${holdsWords(job)} on ${job.nodes.join(", ")}` : "nothing"],
-    ["because", job.because],
+    ["holds", job.nodes.length ? `${holdsWords(job)} on ${job.nodes.join(", ")}` : "nothing"],
+    // Of one that was cut short it stands above.
+    ["because", job.cut_short ? undefined : job.because],
     ["loss", job.loss === undefined ? undefined : number(job.loss)],
     ["how it looks", job.loss_health],
     ["saved", job.saved > 0 ? several(job.saved, "iteration") : undefined],
@@ -110,6 +115,8 @@ export async function showJob(client, id) {
   setName(shown.name, job.name);
   tag(shown.state, job.outcome || job.state);
   setProgress(shown.progress, job);
+  shown.early.show(client, job);
+  shown.tasks.show(job);
   shown.chart.show(losses.points, losses.better);
   keep(shown.facts, facts(job), ([label]) => label, ([label]) => {
     const pair = make("div");
@@ -119,6 +126,100 @@ export async function showJob(client, id) {
   }, (pair, [, words]) => setText(pair.lastElementChild, words));
   setText(shown.command.lastElementChild, job.command.join(" ").slice(0, 2000));
   askWhy(client, job).catch(reportError);
+}
+
+// Why a job was cut short, and the way to take it up again for those who may.
+class Early {
+  constructor(id, card) {
+    this.id = id;
+    this.part = make("div", "early", card);
+    this.words = make("p", "", this.part);
+    this.button = make("button", "", this.part);
+    this.button.type = "button";
+    this.button.textContent = "Take it up again";
+    this.refusal = make("p", "warning", this.part);
+    this.refusal.setAttribute("role", "alert");
+    this.refuse("");
+    this.button.addEventListener("click", () => this.takeUp().catch(reportError));
+    this.part.hidden = true;
+  }
+
+  refuse(words) {
+    this.refusal.hidden = !words;
+    setText(this.refusal, words);
+  }
+
+  show(client, job) {
+    this.client = client;
+    if (!job.cut_short) this.refuse("");
+    this.part.hidden = !job.cut_short;
+    setText(this.words, job.cut_short ? `It was ${job.because}.` : "");
+    this.button.hidden = !client.mayWrite;
+  }
+
+  async takeUp() {
+    this.button.disabled = true;
+    this.refuse("");
+    try {
+      await this.client.order(`v1/jobs/${this.id}/resume`);
+      // The button goes, and what had the focus is gone with it.
+      byId("job").focus({ preventScroll: true });
+      if (shown?.id === this.id) await showJob(this.client, this.id);
+    } catch (error) {
+      if (error instanceof Refused) this.refuse([error.message, error.remedy].filter(Boolean).join("; "));
+      else if (error instanceof Away) this.refuse("the daemon does not answer; try it again");
+      else throw error;
+    } finally {
+      this.button.disabled = false;
+    }
+  }
+}
+
+// Where each task of a job is, and what those without a place ask for.
+class Tasks {
+  constructor(card) {
+    this.part = make("div", "tasks", card);
+    make("h4", "", this.part).textContent = "Tasks";
+    const region = make("div", "scroll", this.part);
+    region.tabIndex = 0;
+    region.setAttribute("role", "region");
+    region.setAttribute("aria-label", "Where each task is");
+    const table = make("table", "", region);
+    make("span", "", make("caption", "", table)).textContent = "Where each is, and what those without a place ask for";
+    const head = make("tr", "", make("thead", "", table));
+    for (const label of ["task", "state", "where"]) {
+      const cell = make("th", "", head);
+      cell.scope = "col";
+      cell.textContent = label;
+    }
+    this.rows = make("tbody", "", table);
+    this.more = make("p", "soft", this.part);
+    this.part.hidden = true;
+  }
+
+  show(job) {
+    const all = job.each_task || [];
+    this.part.hidden = all.length === 0;
+    setText(this.more, all.length > MOST_TASKS ? `and ${several(all.length - MOST_TASKS, "task")} more` : "");
+    keep(this.rows, all.slice(0, MOST_TASKS), ({ task }) => task, ({ task }) => {
+      const row = make("tr");
+      const name = make("th", "", row);
+      name.scope = "row";
+      name.textContent = String(task);
+      make("td", "", row);
+      make("td", "reason", row);
+      return row;
+    }, (row, task) => {
+      tag(row.cells[1], task.state);
+      setText(row.cells[2], taskWords(task));
+    });
+  }
+}
+
+function taskWords({ node, to, devices: held = [], gpus, cpus }) {
+  const at = held.length ? `${node}, GPU ${held.join(", ")}` : node;
+  if (at) return to ? `${at}, and shall be on ${to}` : at;
+  return to ? `shall be on ${to}` : `asks for ${devices(gpus, cpus)}`;
 }
 
 // The loss curve, with axes, and with values under the pointer and the arrow keys.

@@ -88,6 +88,7 @@ export function setProgress(cell, job) {
 }
 
 export function holdsWords(job) {
+  if (job.tasks) return job.tasks_placed ? `a place for ${count(job.tasks_placed)} of ${several(job.tasks, "task")}` : "nothing";
   if (job.workers === 0) return "nothing";
   const what = job.gpus_held > 0 ? several(job.gpus_held, "GPU") : several(job.cpus * job.workers, "CPU");
   return `${what}, ${several(job.workers, "worker")}`;
@@ -137,12 +138,13 @@ export function queueList() {
 export function endedList() {
   const list = new List("ended", "v1/jobs?state=ended&order=newest&points=40&", 15, (n) => several(n, "job is over", "jobs are over"));
   list.show = (jobs) => keep(list.rows, jobs, (job) => job.id,
-    () => row([["th", ""], ["td", ""], ["td", "num"], ["td", "sparks"], ["td", "num"], ["td", "num"], ["td", "moment"]]),
+    () => row([["th", ""], ["td", "how"], ["td", "num"], ["td", "sparks"], ["td", "num"], ["td", "num"], ["td", "moment"]]),
     (tr, job) => {
       const [name, how, loss, curve, waited, ran, ended] = tr.cells;
       setJob(name, job);
       tag(how, job.outcome || "ended");
-      how.title = job.because || "";
+      const because = how.children[1] || make("span", "because soft", how);
+      setText(because, job.because || "");
       setText(loss, job.loss === undefined ? "–" : number(job.loss));
       sparkline(curve, job.losses || []);
       setText(waited, length(job.waited_s));

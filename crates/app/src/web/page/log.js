@@ -11,6 +11,7 @@ const MOST_OF_STEP = 12;
 const HAPPENED = {
   submitted: "was submitted",
   withdrawn: "was taken back",
+  resumed: "was taken up again",
   started: "runs",
   start_failed: "could not be started",
   resized: "has its new size",

@@ -68,6 +68,7 @@ async function refresh() {
       ...Object.values(lists).map((list) => list.refresh(asked)),
     ]);
     if (asked !== client) return;
+    asked.mayWrite = summary.role !== "viewer";
     glance(summary);
     if (selected !== null) await oneJob(asked);
     markSelected();

@@ -2,14 +2,13 @@
 
 use std::path::Path;
 
-use rustix::process::Signal;
 use trainyard_sched::control::{Event, Outcome};
 
 use super::files::{self, Source};
 use super::{Closing, Forked};
 use crate::executor::Reporter;
 use crate::local::attempt::Ended;
-use crate::local::member::{End, Member};
+use crate::local::member::{End, Member, blamed, tell_end};
 use crate::local::watch;
 
 impl Forked {
@@ -40,52 +39,33 @@ impl Forked {
         // By this later attempts know how this one ended. Where it cannot be written they know less.
         let _ = self.folder.write_ended(&ended);
         let event = self.last_word(&ended, jobs);
-        let said = match event {
-            Event::Finished { outcome: Outcome::Completed, .. } => Some("finished".to_owned()),
-            Event::Lost { node: Some(_), .. } => Some("the node of one of its copies went down".to_owned()),
-            _ => self.reason.clone(),
-        };
-        if let Some(said) = said {
-            reporter.say(self.held.job.id, self.held.attempt, said);
-        }
         if left.is_empty() && !self.is_out_of_place() {
             files::clean(&self.folder, self.ledger.number);
         }
-        reporter.tell(event);
+        tell_end(reporter, &self.held, "copies", event, self.reason.as_ref());
         true
     }
 
     /// How it ended, for attempts to come.
     fn ended(&self) -> Ended {
-        let killed = |told| Ended { code: None, signal: Some(Signal::KILL.as_raw()), told, refused: None };
-        let well = Ended { code: Some(0), signal: None, told: true, refused: None };
-        let broken = |end: End| matches!(end, End::Failed(_) | End::Lost(None));
-        let broken = self.copies.iter().find(|copy| copy.end.is_some_and(broken));
+        let broken = self.copies.iter().find(|copy| copy.end.is_some_and(End::is_broken));
         match (self.closing, broken) {
-            _ if self.lost.is_some() => killed(true),
-            (Some(Closing::Unmerged), _) => Ended { code: Some(1), told: false, ..well },
-            (_, Some(copy)) => copy.ended().unwrap_or_else(|| killed(false)),
+            _ if self.lost.is_some() => Ended::killed(true),
+            (Some(Closing::Unmerged), _) => Ended { code: Some(1), told: false, ..Ended::WELL },
+            (_, Some(copy)) => copy.ended().unwrap_or_else(|| Ended::killed(false)),
             // One that neither answers nor leaves well would do so for ever.
             (Some(Closing::Silent), _) if self.copies.iter().any(|copy| copy.end == Some(End::Badly)) => {
-                killed(false)
+                Ended::killed(false)
             }
-            _ => well,
+            _ => Ended::WELL,
         }
     }
 
     fn last_word(&self, ended: &Ended, jobs: &Path) -> Event {
         let (job, attempt, iterations) = (self.held.job.id, self.held.attempt, self.ledger.iterations);
         let is = |end: End| self.copies.iter().any(|copy| copy.end == Some(end));
-        let outcome = self.copies.iter().find_map(|copy| match copy.end {
-            Some(End::Failed(outcome)) => Some(outcome),
-            _ => None,
-        });
-        let node = self.lost.or_else(|| {
-            self.copies.iter().find_map(|copy| match copy.end {
-                Some(End::Lost(node)) => node,
-                _ => None,
-            })
-        });
+        let (outcome, node) = blamed(self.copies.iter().filter_map(|copy| copy.end));
+        let node = self.lost.or(node);
         let is_done = self.goal().is_some_and(|goal| iterations >= goal) || is(End::Completed);
         let lost = Event::Lost { job, attempt, iterations, node };
         if let Some(outcome) = outcome.filter(|_| !self.told) {

@@ -2,13 +2,12 @@
 
 use std::path::Path;
 
-use rustix::process::Signal;
 use trainyard_sched::control::{Event, Outcome};
 
 use super::{Closing, Grouped};
 use crate::executor::Reporter;
 use crate::local::attempt::Ended;
-use crate::local::member::{End, Member};
+use crate::local::member::{End, Member, blamed, tell_end};
 use crate::local::watch;
 
 impl Grouped {
@@ -26,15 +25,7 @@ impl Grouped {
         // By this later attempts know how this one ended. Where it cannot be written they know less.
         let _ = self.folder.write_ended(&ended);
         let event = self.last_word(&ended, jobs);
-        let said = match event {
-            Event::Finished { outcome: Outcome::Completed, .. } => Some("finished".to_owned()),
-            Event::Lost { node: Some(_), .. } => Some("the node of one of its tasks went down".to_owned()),
-            _ => self.reason.clone(),
-        };
-        if let Some(said) = said {
-            reporter.say(self.held.job.id, self.held.attempt, said);
-        }
-        reporter.tell(event);
+        tell_end(reporter, &self.held, "tasks", event, self.reason.as_ref());
         true
     }
 
@@ -45,13 +36,10 @@ impl Grouped {
 
     /// How it ended, for attempts to come.
     fn ended(&self) -> Ended {
-        let killed = |told| Ended { code: None, signal: Some(Signal::KILL.as_raw()), told, refused: None };
-        let well = Ended { code: Some(0), signal: None, told: true, refused: None };
-        let broken = |end: End| matches!(end, End::Failed(_) | End::Lost(None));
-        match self.tasks.values().find(|task| task.end.is_some_and(broken)) {
-            _ if self.lost.is_some() => killed(true),
-            Some(task) if !self.is_done() => task.ended().unwrap_or_else(|| killed(false)),
-            _ => well,
+        match self.tasks.values().find(|task| task.end.is_some_and(End::is_broken)) {
+            _ if self.lost.is_some() => Ended::killed(true),
+            Some(task) if !self.is_done() => task.ended().unwrap_or_else(|| Ended::killed(false)),
+            _ => Ended::WELL,
         }
     }
 
@@ -60,10 +48,7 @@ impl Grouped {
         if self.is_done() {
             return Event::Finished { job, attempt, outcome: Outcome::Completed };
         }
-        let ends = || self.tasks.values().filter_map(|task| task.end);
-        let outcome =
-            ends().find_map(|end| if let End::Failed(outcome) = end { Some(outcome) } else { None });
-        let node = ends().find_map(|end| if let End::Lost(node) = end { node } else { None });
+        let (outcome, node) = blamed(self.tasks.values().filter_map(|task| task.end));
         let node = self.lost.or(node);
         if let Some(outcome) = outcome.filter(|_| !self.told) {
             return Event::Finished { job, attempt, outcome };

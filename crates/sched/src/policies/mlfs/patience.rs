@@ -2,12 +2,16 @@
 //!
 //! A queue of gangs that takes whatever fits starves the large ones for as long as small ones come. The paper says nothing of
 //! it: its queue is of single tasks.
+//!
+//! Whatever could not even start if nothing ran on the nodes that take work now keeps nobody waiting.
 
-use crate::model::JobId;
-use crate::view::Snapshot;
+use crate::model::{JobId, NodeId, NodeState};
+use crate::place::{Ask, Rule};
+use crate::view::{JobView, Snapshot};
 
-use super::member::Fit;
-use super::queue::Key;
+use super::member::{Fit, Member};
+use super::placing::{Sought, pieces};
+use super::queue::{Key, What};
 use super::round::Mlfs;
 use super::saying::is_rival;
 
@@ -26,8 +30,39 @@ impl Mlfs {
             return;
         }
         let missed = self.made.misses.get(&key.job).is_some_and(|miss| miss.until.is_none());
-        if missed && self.members[&key.job].target.is_none() && self.fit(seen, key.job) == Fit::Within {
+        let may_start = missed
+            && self.members[&key.job].target.is_none()
+            && !matches!(self.fit(seen, key.job), Fit::Never { .. })
+            && self.fits_what_is_up(seen, key.job);
+        if may_start {
             self.made.impatient.push(key.job);
         }
+    }
+
+    /// Whether a job could start on the nodes that take work now, if nothing ran there.
+    fn fits_what_is_up(&mut self, seen: &Snapshot, id: JobId) -> bool {
+        let is_out = |state: NodeState| state != NodeState::Up;
+        let nodes = seen.cluster.nodes.iter().filter(|node| is_out(node.state));
+        let out: Vec<(NodeId, NodeState)> = nodes.map(|node| (node.id, node.state)).collect();
+        if out.is_empty() {
+            return true;
+        }
+        let alone = Member::new(&self.members[&id].job);
+        let view = JobView::new(alone.job.clone(), seen.at);
+        out.iter().for_each(|(node, state)| self.idle.set_state(*node, *state));
+        let fits = if alone.goes_by_replica() {
+            match self.idle.seek(&alone, &pieces(&view, &alone, What::Replica(0), None), None) {
+                Sought::Found(new) => {
+                    new.iter().for_each(|(_, load)| self.idle.remove(load));
+                    true
+                }
+                Sought::NotFound { .. } => false,
+            }
+        } else {
+            let room = self.idle.free.place(Rule::Pack, &Ask::minimum(&alone.job.shape, &alone.job.wanted));
+            room.map(|room| self.idle.free.release(&room, &alone.job.shape)).is_some()
+        };
+        out.iter().for_each(|(node, _)| self.idle.set_state(*node, NodeState::Up));
+        fits
     }
 }

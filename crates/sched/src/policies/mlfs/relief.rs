@@ -158,3 +158,6 @@ fn volumes(node: NodeId, members: &BTreeMap<JobId, Member>, there: &mut [There])
         task.leaver.bytes = volume as f64;
     }
 }
+
+#[cfg(test)]
+mod tests;

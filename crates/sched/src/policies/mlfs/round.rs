@@ -23,7 +23,7 @@ pub(super) struct Mlfs {
     pub(super) parameters: Parameters,
     pub(super) servers: Servers,
     /// A cluster on which nothing runs and every node takes work.
-    idle: Servers,
+    pub(super) idle: Servers,
     pub(super) members: BTreeMap<JobId, Member>,
     /// Jobs of which something has no place.
     waiting: BTreeSet<JobId>,

@@ -26,16 +26,14 @@ use std::collections::{BTreeSet, BinaryHeap};
 
 use serde::{Deserialize, Serialize};
 
-use crate::decide::{
-    Ahead, Cadence, Decision, Entry, PLACEMENT, Parameter, Policy, ROUND_S, Reason, Suits, Verdict, defaults,
-    parameters,
-};
+use crate::decide::{Entry, PLACEMENT, Parameter, ROUND_S, Reason, Suits, Verdict, defaults, parameters};
 use crate::model::{Job, JobId, PriorityClass, Resources, Time};
 use crate::place::Rule;
 use crate::rank::ordered;
 use crate::view::Snapshot;
 
-use super::desk::{Desk, Least, by_submission, cadence, can_change, grow, is_elastic, more_of};
+use super::desk::{Desk, Least, by_submission, can_change, grow, is_elastic, more_of};
+use super::seat::{Rival, Seated};
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Parameters {
@@ -67,17 +65,6 @@ impl Borg {
     fn new(parameters: Parameters) -> Self {
         let desk = Desk::new(parameters.placement, Least::Replica, by_submission);
         Self { parameters, desk, elastic: BTreeSet::new(), total: Resources::NONE }
-    }
-
-    fn arrange(&mut self, seen: &Snapshot) {
-        self.follow(seen);
-        // Nobody holds less than those who hold nothing.
-        for (_, job) in self.desk.hopeful() {
-            if self.desk.start(&job) && is_elastic(&job) {
-                self.elastic.insert(job.id);
-            }
-        }
-        self.grow(seen);
     }
 
     fn follow(&mut self, seen: &Snapshot) {
@@ -122,25 +109,24 @@ impl Borg {
     }
 }
 
-impl Policy for Borg {
-    fn cadence(&self) -> Cadence {
-        cadence(self.parameters.round_s)
+impl Rival for Borg {
+    fn desk(&mut self) -> &mut Desk {
+        &mut self.desk
     }
 
-    fn decide(&mut self, seen: &Snapshot) -> Decision {
-        self.arrange(seen);
-        self.desk.explain_news(seen);
-        self.desk.plan.finish()
+    fn round_s(&self) -> f64 {
+        self.parameters.round_s
     }
 
-    fn explain(&mut self, seen: &Snapshot, job: JobId) -> Verdict {
-        self.arrange(seen);
-        self.desk.explain(seen, job)
-    }
-
-    fn ahead(&mut self, seen: &Snapshot, job: JobId) -> Ahead {
-        self.desk.follow(seen);
-        self.desk.ahead(job)
+    fn arrange(&mut self, seen: &Snapshot) {
+        self.follow(seen);
+        // Nobody holds less than those who hold nothing.
+        for (_, job) in self.desk.hopeful() {
+            if self.desk.start(&job) && is_elastic(&job) {
+                self.elastic.insert(job.id);
+            }
+        }
+        self.grow(seen);
     }
 
     fn is_work_conserving(&self) -> bool {
@@ -158,5 +144,5 @@ pub(in super::super) const ENTRY: Entry = Entry {
     parameters: PARAMETERS,
     sizes: true,
     defaults: defaults::<Parameters>,
-    build: |given| Ok(Box::new(Borg::new(parameters("borg", PARAMETERS, given)?))),
+    build: |given| Ok(Box::new(Seated(Borg::new(parameters("borg", PARAMETERS, given)?)))),
 };

@@ -4,14 +4,14 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::decide::{Ahead, Cadence, Plan, Reason, Verdict};
+use crate::decide::{Ahead, Plan, Reason, Verdict};
 use crate::model::{
-    Allocation, Cluster, Job, JobId, NodeState, Parallelism, PriorityClass, Span, TaskGraph, TaskId, Time,
+    Allocation, Cluster, Job, JobId, NodeState, Parallelism, PriorityClass, TaskGraph, TaskId, Time,
     WorkerRange,
 };
 use crate::place::{Ask, FreeCapacity, Rule, Sizes, TasksAsk, complete_units, units};
 use crate::rank::Shape;
-use crate::view::{Causes, JobView, Phase, Snapshot};
+use crate::view::{JobView, Phase, Snapshot};
 
 /// The place of a waiting job: class, since when it waits, number.
 pub(super) type Turn = (Reverse<PriorityClass>, Time, JobId);
@@ -82,11 +82,6 @@ impl Least {
 /// Jobs in the order in which they were submitted.
 pub(super) fn by_submission(view: &JobView) -> Time {
     view.job.submitted
-}
-
-/// In rounds, and whenever room may have changed.
-pub(super) fn cadence(round_s: f64) -> Cadence {
-    Cadence::Both(Causes::CAPACITY, Span::from_secs_f64(round_s))
 }
 
 /// Whether what a job holds may be changed now: it may be moved, and nothing that was ordered is under way.

@@ -9,6 +9,7 @@ mod desk;
 mod graphene;
 mod hypersched;
 mod pools;
+mod seat;
 
 pub(super) use borg::ENTRY as BORG;
 pub(super) use graphene::ENTRY as GRAPHENE;

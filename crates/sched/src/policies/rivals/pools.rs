@@ -30,14 +30,14 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::decide::{
-    Ahead, Cadence, Decision, Entry, PLACEMENT, Parameter, Plan, Policy, ROUND_S, Reason, Suits, Verdict,
-    defaults, numbered, parameters,
+    Entry, PLACEMENT, Parameter, Plan, ROUND_S, Reason, Suits, Verdict, defaults, numbered, parameters,
 };
 use crate::model::{Allocation, GPU, Job, JobId, NodeId, Parallelism, Span, TaskId, Time, Topology};
 use crate::place::Rule;
 use crate::view::{Causes, JobView, Note, Snapshot};
 
-use super::desk::{Desk, Least, cadence, can_change, gpus_of};
+use super::desk::{Desk, Least, can_change, gpus_of};
+use super::seat::{Rival, Seated};
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Parameters {
@@ -131,32 +131,6 @@ fn utilisation(view: &JobView) -> u64 {
 impl Pools {
     fn new(parameters: Parameters) -> Self {
         Self { parameters, desk: Desk::new(parameters.placement, Least::Whole, by_turn) }
-    }
-
-    fn arrange(&mut self, seen: &Snapshot) {
-        self.desk.follow(seen);
-        let mut serving = Serving::default();
-        for (_, job, target) in self.desk.plan.running() {
-            serving.add(job, target);
-        }
-        let mut over = self.over(seen);
-        let waiting = if over.is_empty() { self.desk.hopeful() } else { self.desk.all_waiting() };
-        let mut failures = 0;
-        for (_, job) in waiting {
-            if self.start(&job, &mut serving, seen.at) || over.is_empty() || failures == MOST_FAILURES {
-                continue;
-            }
-            if !self.share_time(seen, &job, &mut over, &mut serving) {
-                failures += 1;
-            }
-        }
-        // Whoever gave way, or found no room before, may fit what is left.
-        for (_, job) in self.desk.hopeful() {
-            self.start(&job, &mut serving, seen.at);
-        }
-        if seen.cause.any_of(Causes::ALARM) {
-            self.relieve(seen);
-        }
     }
 
     /// Running jobs that have had their slice.
@@ -344,25 +318,39 @@ impl Loads {
     }
 }
 
-impl Policy for Pools {
-    fn cadence(&self) -> Cadence {
-        cadence(self.parameters.round_s)
+impl Rival for Pools {
+    fn desk(&mut self) -> &mut Desk {
+        &mut self.desk
     }
 
-    fn decide(&mut self, seen: &Snapshot) -> Decision {
-        self.arrange(seen);
-        self.desk.explain_news(seen);
-        self.desk.plan.finish()
+    fn round_s(&self) -> f64 {
+        self.parameters.round_s
     }
 
-    fn explain(&mut self, seen: &Snapshot, job: JobId) -> Verdict {
-        self.arrange(seen);
-        self.desk.explain(seen, job)
-    }
-
-    fn ahead(&mut self, seen: &Snapshot, job: JobId) -> Ahead {
+    fn arrange(&mut self, seen: &Snapshot) {
         self.desk.follow(seen);
-        self.desk.ahead(job)
+        let mut serving = Serving::default();
+        for (_, job, target) in self.desk.plan.running() {
+            serving.add(job, target);
+        }
+        let mut over = self.over(seen);
+        let waiting = if over.is_empty() { self.desk.hopeful() } else { self.desk.all_waiting() };
+        let mut failures = 0;
+        for (_, job) in waiting {
+            if self.start(&job, &mut serving, seen.at) || over.is_empty() || failures == MOST_FAILURES {
+                continue;
+            }
+            if !self.share_time(seen, &job, &mut over, &mut serving) {
+                failures += 1;
+            }
+        }
+        // Whoever gave way, or found no room before, may fit what is left.
+        for (_, job) in self.desk.hopeful() {
+            self.start(&job, &mut serving, seen.at);
+        }
+        if seen.cause.any_of(Causes::ALARM) {
+            self.relieve(seen);
+        }
     }
 
     fn is_work_conserving(&self) -> bool {
@@ -380,5 +368,5 @@ pub(in super::super) const ENTRY: Entry = Entry {
     parameters: PARAMETERS,
     sizes: false,
     defaults: defaults::<Parameters>,
-    build: |given| Ok(Box::new(Pools::new(parameters("gandiva-pools", PARAMETERS, given)?))),
+    build: |given| Ok(Box::new(Seated(Pools::new(parameters("gandiva-pools", PARAMETERS, given)?)))),
 };

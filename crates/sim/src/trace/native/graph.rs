@@ -209,12 +209,13 @@ fn claims(truth: &Truth, declared: &Declared, idle: Span) -> Result<(String, Str
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
     use std::fmt::Write as _;
 
-    use trainyard_sched::model::TaskId;
+    use trainyard_sched::model::{Along, TaskId};
 
     use super::*;
-    use crate::trace::read_from;
+    use crate::trace::{read_from, write_csv};
     use crate::workload::Workload;
 
     const HEAD: &str = "job_id,submit_s,graph,iterations,duration_s,gpus,workers,pace,wander,declared_s,limit_s,declared_iterations\n";
@@ -251,6 +252,45 @@ mod tests {
         let servers = servers.unwrap();
         assert!(servers.is_partial() && servers.is_server(TaskId(2)) && servers.replicas() == [0, 1]);
         assert_eq!(with_graph(&graph_text(&servers)), Ok(servers));
+    }
+
+    /// The text of each column of what was written of a job.
+    fn cells(text: &str) -> BTreeMap<String, String> {
+        let mut reader = csv::Reader::from_reader(text.as_bytes());
+        let header = reader.headers().unwrap().clone();
+        let row = reader.records().next().unwrap().unwrap();
+        header.iter().zip(row.iter()).map(|(name, cell)| (name.to_owned(), cell.to_owned())).collect()
+    }
+
+    #[test]
+    fn what_was_read_is_written_column_by_column_and_read_again() {
+        let three = "gpu_milli=900|1 1|replica=1 1 1|replica=2 cpu_milli=70 memory_bytes=8 network_bytes_per_s=9 state_bytes=6 5 0.5";
+        // The row, and what is written of iterations, duration, GPUs, pace, use and declarations.
+        for (row, written) in [
+            (format!("{DIAMOND},10,,,,2,0.9 0.25 77,,,"), ["10", "100", "1", "2", "0.9 0.25 77", "", ""]),
+            (format!("{three}|ring 40,10,,,,,,30,,8"), ["10", "10", "3", "", "", "30", "8"]),
+            (
+                format!("partial|{three}|torus 41,10,,,,,0.5 0 3,,,7"),
+                ["10", "10", "3", "", "0.5 0 3", "", "7"],
+            ),
+        ] {
+            let first = with(&format!("a,0,{row}")).unwrap();
+            let mut text = Vec::new();
+            write_csv(&first, &mut text).unwrap();
+            let text = String::from_utf8(text).unwrap();
+            let again = read_from("own.csv", text.as_bytes(), &Options::default()).unwrap();
+            assert_eq!(again.jobs, first.jobs, "{text}");
+            let cells = cells(&text);
+            let names =
+                ["iterations", "duration_s", "gpus", "pace", "wander", "declared_s", "declared_iterations"];
+            assert_eq!(names.map(|name| cells[name].as_str()), written, "{text}");
+            let Parallelism::TaskGraph(graph) = &first.jobs[0].0.shape else { panic!("it is a graph") };
+            assert_eq!(with_graph(&cells["graph"]).as_ref(), Ok(graph), "{text}");
+            let reduce = row.contains("ring 40").then_some((Along::Ring, 40));
+            let reduce = reduce.or_else(|| row.contains("torus 41").then_some((Along::Torus, 41)));
+            assert_eq!(graph.reduce().map(|reduce| (reduce.along, reduce.bytes)), reduce);
+            assert_eq!(graph.is_partial(), row.contains("partial"));
+        }
     }
 
     #[test]

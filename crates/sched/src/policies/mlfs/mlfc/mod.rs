@@ -172,8 +172,8 @@ struct Control {
     changes: Vec<Change>,
     /// Who ends.
     ended: Vec<(JobId, Enough)>,
-    /// Whether somebody may end soon who has not.
-    goes_on: bool,
+    /// Who may end soon, once it runs.
+    may_end: Vec<JobId>,
 }
 
 impl LoadControl {
@@ -241,7 +241,7 @@ impl LoadControl {
                 }
                 None => {
                     let waits_for_peak = view.job.goals.stop == StopRule::AtPeak;
-                    control.goes_on |= view.held.is_some() && (overloaded || waits_for_peak);
+                    control.may_end.extend((overloaded || waits_for_peak).then_some(id));
                 }
             }
         }
@@ -294,11 +294,19 @@ impl LoadControl {
         enough(view, rules, (best, outlook), bars, now)
     }
 
-    /// When to look again, where the policy inside has no rounds and somebody may end soon.
-    fn next_look(&self, control: &Control, now: Time) -> Option<Time> {
-        let has_rounds = self.inner.cadence().round().is_some();
-        let look = now + Span::from_secs_f64(self.parameters.look_every_s);
-        (control.goes_on && !has_rounds).then_some(look)
+    /// When to look again, where the policy inside has no rounds and somebody may end soon who holds something, or is given
+    /// something now: that it starts is no cause for a decision.
+    fn next_look(&self, seen: &Snapshot, control: &Control, decision: &Decision) -> Option<Time> {
+        if control.may_end.is_empty() || self.inner.cadence().round().is_some() {
+            return None;
+        }
+        let holds =
+            |id: &JobId| seen.job(*id).is_some_and(|view| view.held.is_some() || view.target.is_some());
+        let gets = |(id, target): &(JobId, Allocation)| {
+            target.is_some() && control.may_end.binary_search(id).is_ok()
+        };
+        let runs = control.may_end.iter().any(holds) || decision.targets.iter().any(gets);
+        runs.then(|| seen.at + Span::from_secs_f64(self.parameters.look_every_s))
     }
 }
 
@@ -345,7 +353,7 @@ impl Policy for LoadControl {
         } else {
             self.inner.decide(&without(seen, &control.ended))
         };
-        decision.wake = decision.wake.into_iter().chain(self.next_look(&control, seen.at)).min();
+        decision.wake = decision.wake.into_iter().chain(self.next_look(seen, &control, &decision)).min();
         for (id, why) in &control.ended {
             let view = seen.job(*id).expect("only jobs that are there end");
             if view.target.is_some() {

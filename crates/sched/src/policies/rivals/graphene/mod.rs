@@ -36,8 +36,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::decide::{
-    Ahead, Cadence, Decision, Entry, PLACEMENT, Parameter, Policy, ROUND_S, Reason, Suits, Verdict, counted,
-    defaults, numbered, parameters,
+    Ahead, Entry, PLACEMENT, Parameter, ROUND_S, Reason, Suits, Verdict, counted, defaults, numbered,
+    parameters,
 };
 use crate::model::{
     Job, JobId, NodeId, Parallelism, Placement, PriorityClass, Resources, TaskGraph, TaskId, Time, UNLIMITED,
@@ -46,9 +46,8 @@ use crate::place::{Rule, units};
 use crate::rank::{Shape, ordered};
 use crate::view::{JobView, Note, Snapshot};
 
-use super::desk::{
-    Desk, Least, More, by_submission, cadence, can_change, grow, is_elastic, more_of, weight_milli,
-};
+use super::desk::{Desk, Least, More, by_submission, can_change, grow, is_elastic, more_of, weight_milli};
+use super::seat::{Rival, Seated};
 use offline::{MOST_TASKS, Parts, scores};
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -154,16 +153,6 @@ impl Graphene {
             if view.note.0.is_empty() {
                 self.desk.plan.note(id, note(self.given, 0));
             }
-        }
-    }
-
-    fn arrange(&mut self, seen: &Snapshot) {
-        self.follow(seen);
-        let before = self.given;
-        self.start_all(seen);
-        self.grow_all(seen);
-        if self.given != before {
-            self.desk.plan.note_run(Note(std::iter::once(self.given).collect()));
         }
     }
 
@@ -367,20 +356,23 @@ fn work(view: &JobView, total: &Resources, now: Time) -> Option<f64> {
     Some(parts_of(&view.job.shape.minimum(), total).iter().sum::<f64>() * left)
 }
 
-impl Policy for Graphene {
-    fn cadence(&self) -> Cadence {
-        cadence(self.parameters.round_s)
+impl Rival for Graphene {
+    fn desk(&mut self) -> &mut Desk {
+        &mut self.desk
     }
 
-    fn decide(&mut self, seen: &Snapshot) -> Decision {
-        self.arrange(seen);
-        self.desk.explain_news(seen);
-        self.desk.plan.finish()
+    fn round_s(&self) -> f64 {
+        self.parameters.round_s
     }
 
-    fn explain(&mut self, seen: &Snapshot, job: JobId) -> Verdict {
-        self.arrange(seen);
-        self.desk.explain(seen, job)
+    fn arrange(&mut self, seen: &Snapshot) {
+        self.follow(seen);
+        let before = self.given;
+        self.start_all(seen);
+        self.grow_all(seen);
+        if self.given != before {
+            self.desk.plan.note_run(Note(std::iter::once(self.given).collect()));
+        }
     }
 
     /// How well a job packs depends on what is free, so only jobs of one shape stand in an order.
@@ -431,5 +423,5 @@ pub(in super::super) const ENTRY: Entry = Entry {
     parameters: PARAMETERS,
     sizes: true,
     defaults: defaults::<Parameters>,
-    build: |given| Ok(Box::new(Graphene::new(parameters("graphene", PARAMETERS, given)?))),
+    build: |given| Ok(Box::new(Seated(Graphene::new(parameters("graphene", PARAMETERS, given)?)))),
 };

@@ -36,17 +36,16 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::decide::{
-    Abilities, Ahead, Cadence, Decision, Entry, PLACEMENT, Parameter, Policy, ROUND_S, Reason, Suits,
-    Verdict, counted, defaults, numbered, parameters,
+    Abilities, Ahead, Entry, PLACEMENT, Parameter, ROUND_S, Reason, Suits, Verdict, counted, defaults,
+    numbered, parameters,
 };
 use crate::model::{Job, JobId, ModelId, PriorityClass, Time};
 use crate::place::Rule;
 use crate::rank::ordered;
 use crate::view::{JobView, Snapshot};
 
-use super::desk::{
-    Desk, Least, Turn, by_submission, cadence, can_change, grow, is_elastic, more_of, units_of,
-};
+use super::desk::{Desk, Least, Turn, by_submission, can_change, grow, is_elastic, more_of, units_of};
+use super::seat::{Rival, Seated};
 use gain::{Memory, Rungs, gain_per_gpu_hour, is_late, pays, percentile};
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -136,31 +135,6 @@ impl HyperSched {
         let note = memory.note();
         self.memories.insert(job.id, (job.model, Memory::read(&note)));
         self.desk.plan.note(job.id, note);
-    }
-
-    fn arrange(&mut self, seen: &Snapshot) {
-        self.follow(seen);
-        let below = self.ask_at_rungs(seen);
-        let paused = self.pause(seen, &below);
-        let mut waiting = self.desk.hopeful();
-        waiting.sort_by_cached_key(|(turn, job)| self.place(*turn, job, seen.at));
-        for (_, job) in waiting {
-            let rule = self.parameters.placement;
-            // Who was to pause and is next in turn stays.
-            let stays = paused.contains(&job.id);
-            let reason = if stays { Reason::Kept } else { Reason::Chosen };
-            self.desk.start_by(&job, reason, |plan| {
-                stays && plan.undo_evict(&job) || plan.place_least(&job, rule)
-            });
-            self.settle(seen, &job, stays);
-        }
-        for id in paused {
-            let job = &seen.job(id).expect("a paused job is in the snapshot").job;
-            if self.desk.plan.target(id).is_none() {
-                self.remember(job, Memory { is_paused: true, ..self.memory(id) });
-            }
-        }
-        self.grow(seen);
     }
 
     /// Who has something from now on is not paused, and may grow.
@@ -287,24 +261,42 @@ impl HyperSched {
     }
 }
 
-impl Policy for HyperSched {
-    fn cadence(&self) -> Cadence {
-        cadence(self.parameters.round_s)
+impl Rival for HyperSched {
+    fn desk(&mut self) -> &mut Desk {
+        &mut self.desk
+    }
+
+    fn round_s(&self) -> f64 {
+        self.parameters.round_s
     }
 
     fn needs(&self) -> Abilities {
         Abilities::LOSS
     }
 
-    fn decide(&mut self, seen: &Snapshot) -> Decision {
-        self.arrange(seen);
-        self.desk.explain_news(seen);
-        self.desk.plan.finish()
-    }
-
-    fn explain(&mut self, seen: &Snapshot, job: JobId) -> Verdict {
-        self.arrange(seen);
-        self.desk.explain(seen, job)
+    fn arrange(&mut self, seen: &Snapshot) {
+        self.follow(seen);
+        let below = self.ask_at_rungs(seen);
+        let paused = self.pause(seen, &below);
+        let mut waiting = self.desk.hopeful();
+        waiting.sort_by_cached_key(|(turn, job)| self.place(*turn, job, seen.at));
+        for (_, job) in waiting {
+            let rule = self.parameters.placement;
+            // Who was to pause and is next in turn stays.
+            let stays = paused.contains(&job.id);
+            let reason = if stays { Reason::Kept } else { Reason::Chosen };
+            self.desk.start_by(&job, reason, |plan| {
+                stays && plan.undo_evict(&job) || plan.place_least(&job, rule)
+            });
+            self.settle(seen, &job, stays);
+        }
+        for id in paused {
+            let job = &seen.job(id).expect("a paused job is in the snapshot").job;
+            if self.desk.plan.target(id).is_none() {
+                self.remember(job, Memory { is_paused: true, ..self.memory(id) });
+            }
+        }
+        self.grow(seen);
     }
 
     fn ahead(&mut self, seen: &Snapshot, job: JobId) -> Ahead {
@@ -314,6 +306,10 @@ impl Policy for HyperSched {
         let before = waiting.iter().map(|(_, other)| other.id).take_while(|id| *id != job);
         let waits = waiting.iter().any(|(_, other)| other.id == job);
         Ahead { jobs: if waits { before.collect() } else { Vec::new() }, is_total: true }
+    }
+
+    fn is_work_conserving(&self) -> bool {
+        false
     }
 }
 
@@ -327,5 +323,5 @@ pub(in super::super) const ENTRY: Entry = Entry {
     parameters: PARAMETERS,
     sizes: true,
     defaults: defaults::<Parameters>,
-    build: |given| Ok(Box::new(HyperSched::new(parameters("hypersched", PARAMETERS, given)?))),
+    build: |given| Ok(Box::new(Seated(HyperSched::new(parameters("hypersched", PARAMETERS, given)?)))),
 };
