@@ -57,9 +57,9 @@ pub struct Practice {
     /// Samples in each step, over all clusters.
     pub batch: usize,
     /// The size of a step of the policy.
-    pub rate: f32,
+    pub rate: Falling,
     /// The size of a step of the critic.
-    pub critic_rate: f32,
+    pub critic_rate: Falling,
     /// Whether gains are divided by their spread in a batch.
     pub normalised: bool,
     /// Whether jobs of the window change places by chance before they are learned from.
@@ -96,20 +96,20 @@ pub struct Practice {
 impl Default for Practice {
     fn default() -> Self {
         Self {
-            updates: 6000,
-            batch: 256,
-            rate: 1e-4,
-            critic_rate: 1e-4,
-            normalised: false,
+            updates: 20_000,
+            batch: 512,
+            rate: Falling { from: 1e-3, to: 1e-4 },
+            critic_rate: Falling { from: 2e-3, to: 2e-4 },
+            normalised: true,
             shuffles: true,
-            gamma: 0.9,
-            memory: 8192,
+            gamma: 0.0,
+            memory: 32_768,
             begin_at: 1024,
             exploring: Falling { from: 0.4, to: 0.05 },
-            aims: Falling { from: 0.3, to: 0.05 },
-            whole: 1.0,
+            aims: Falling { from: 0.8, to: 0.05 },
+            whole: 0.0,
             ratio: 10.0,
-            entropy: Falling { from: 0.01, to: 0.001 },
+            entropy: Falling { from: 0.02, to: 0.003 },
             longest: 0.5,
             critic: true,
             own_reward: false,
@@ -251,8 +251,8 @@ pub fn practise(
 ) -> Result<(), LearnError> {
     let mut clusters: Vec<Cluster> =
         (0..practice.clusters.max(1)).map(|i| Cluster::new(i, course, practice)).collect();
-    let mut actor = Adam::new(practice.rate, learned.policy.values().len());
-    let mut critic = Adam::new(practice.critic_rate, learned.value.values().len());
+    let mut actor = Adam::new(0.0, learned.policy.values().len());
+    let mut critic = Adam::new(0.0, learned.value.values().len());
     let (mut update, mut empty) = (0, 0);
     while update < practice.updates {
         let part = update as f64 / practice.updates.max(1) as f64;
@@ -278,6 +278,8 @@ pub fn practise(
         };
         update += 1;
         let mean = mean_of(&steps);
+        actor.rate = practice.rate.at(part) as f32;
+        critic.rate = practice.critic_rate.at(part) as f32;
         actor.step(learned.policy.values_mut(), &mean.actor, practice.longest);
         if practice.critic {
             critic.step(learned.value.values_mut(), &mean.critic, practice.longest);

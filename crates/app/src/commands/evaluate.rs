@@ -111,7 +111,15 @@ fn table(compared: &[Compared]) -> String {
             interval.map_or_else(|| "-".to_owned(), |i| format!("{} to {}", percent(i.low), percent(i.high))),
         ]
     });
-    plain_table(&[("policy", Align::Left), ("mean JCT", Align::Right), ("learned takes longer by", Align::Right), ("95 %", Align::Right)], rows.collect())
+    plain_table(
+        &[
+            ("policy", Align::Left),
+            ("mean JCT", Align::Right),
+            ("learned takes longer by", Align::Right),
+            ("95 %", Align::Right),
+        ],
+        rows.collect(),
+    )
 }
 
 /// Whom it beats, and whom it does not.
@@ -120,13 +128,12 @@ fn in_words(compared: &[Compared], workloads: usize) -> String {
     let beats = |row: &&Compared| row.longer.interval_95.is_some_and(|interval| interval.high < 0.0);
     let loses = |row: &&Compared| row.longer.interval_95.is_some_and(|interval| interval.low > 0.0);
     let names = |which: &dyn Fn(&&Compared) -> bool| -> String {
-        let names: Vec<&str> = others.iter().filter(|row| which(row)).map(|row| row.policy.as_str()).collect();
+        let names: Vec<&str> =
+            others.iter().filter(|row| which(row)).map(|row| row.policy.as_str()).collect();
         if names.is_empty() { "none".to_owned() } else { names.join(", ") }
     };
-    let best = others
-        .iter()
-        .filter_map(|row| Some((row.avg_jct_s.mean?, row)))
-        .min_by(|a, b| a.0.total_cmp(&b.0));
+    let best =
+        others.iter().filter_map(|row| Some((row.avg_jct_s.mean?, row))).min_by(|a, b| a.0.total_cmp(&b.0));
     let verdict = best.map_or_else(String::new, |(_, best)| {
         let said = if beats(&best) {
             "it beats"

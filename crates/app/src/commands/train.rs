@@ -4,9 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::{Ending, Output};
 use crate::config::InputArguments;
-use crate::failure::Failure;
 
 /// What can be trained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -57,7 +55,10 @@ pub(super) struct TrainArguments {
 
 /// Trains.
 #[cfg(not(feature = "learn"))]
-pub(super) fn perform(given: &TrainArguments, _: Output) -> Result<Ending, Failure> {
+pub(super) fn perform(
+    given: &TrainArguments,
+    _: super::Output,
+) -> Result<super::Ending, crate::failure::Failure> {
     let Learner::Dl2 = given.learner;
     Err(crate::config::ArgumentError::NoLearning.into())
 }
@@ -68,7 +69,6 @@ pub(super) use learning::perform;
 #[cfg(feature = "learn")]
 mod learning {
     use std::collections::BTreeMap;
-    use std::io::Write as _;
     use std::path::Path;
 
     use serde::{Deserialize, Serialize};
@@ -76,7 +76,6 @@ mod learning {
     use trainyard_learn::dl2::{Course, Practice, Schooling, Told, train};
     use trainyard_sched::model::Seed;
     use trainyard_sched::policies::dl2::{Rules, Schema};
-    use trainyard_sim::simulate::Setup;
 
     use super::super::whatif::progress_bar;
     use super::super::{Ending, Output, print, say};
@@ -112,7 +111,7 @@ mod learning {
         }
         let settings = given.settings.as_deref().map_or_else(|| Ok(Settings::default()), read)?;
         let teacher = parse_policy(&given.teacher)?;
-        let setups = workloads(given)?;
+        let workloads = workloads(given)?;
         let course = course(given, &settings);
         let bar = progress_bar();
         bar.set_length(u64::from(given.school) + u64::from(given.updates));
@@ -126,7 +125,7 @@ mod learning {
             if told.reward.is_some() { last = Some(*told) } else { school_loss = Some(told.loss) }
         };
         let making = || teacher.build().map_err(LearnError::from);
-        let learned = train(&course, &making, &|i| setups[i % setups.len()].clone(), &mut tell);
+        let learned = train(&course, &making, &|i| workloads[i % workloads.len()].setup(), &mut tell);
         bar.finish_and_clear();
         let weights = learned.map_err(Failure::Learning)?.weights(&course.rules, made(given));
         write_bytes(&given.out, &weights.to_bytes())?;
@@ -145,7 +144,9 @@ mod learning {
         if let Some(loss) = trained.school_loss {
             text += &format!("\nafter school: cross-entropy {loss:.3}");
         }
-        if let Some(Told { update, reward: Some(reward), entropy: Some(entropy), loss, .. }) = trained.practice {
+        if let Some(Told { update, reward: Some(reward), entropy: Some(entropy), loss, .. }) =
+            trained.practice
+        {
             text += &format!(
                 "\nafter {update} steps of practice: reward of a slot {reward:.3} (moving mean), entropy {entropy:.3}, loss of the critic {loss:.4}"
             );
@@ -160,12 +161,12 @@ mod learning {
     }
 
     /// All workloads, read before anything is trained, so that what is wrong with them is told at once.
-    fn workloads(given: &TrainArguments) -> Result<Vec<Setup>, Failure> {
+    fn workloads(given: &TrainArguments) -> Result<Vec<Inputs>, Failure> {
         let read = |i: u32| {
             let seed = given.inputs.seed.wrapping_add(u64::from(i));
             let resampled = given.inputs.trace.is_some() && i > 0;
             let variation = Variation { seed: Some(seed), resampled, ..Variation::default() };
-            Ok(Inputs::varied(&given.inputs, &variation, None)?.into_setup())
+            Inputs::varied(&given.inputs, &variation, None)
         };
         (0..given.workloads).map(read).collect()
     }
@@ -208,7 +209,7 @@ mod learning {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("settings.toml");
             let read = |text: &str| {
-                std::fs::File::create(&path).unwrap().write_all(text.as_bytes()).unwrap();
+                std::fs::write(&path, text).unwrap();
                 super::read(&path)
             };
             let read_well = read("[practice]\ngamma = 0.5\n[school]\nbatch = 64\n").unwrap();

@@ -120,15 +120,18 @@ pub(crate) enum ArgumentError {
     )]
     NoParquet,
     /// The program was built without what training needs.
+    #[cfg(not(feature = "learn"))]
     #[error("this program cannot train; build it with `--features learn`")]
     NoLearning,
     /// The name of a file of weights.
+    #[cfg(feature = "learn")]
     #[error("--out {}: files of weights end with .safetensors; give such a name", .path.display())]
     WeightsName {
         /// What was given.
         path: std::path::PathBuf,
     },
     /// Settings of training.
+    #[cfg(feature = "learn")]
     #[error("{}: {problem}", .path.display())]
     LearningSettings {
         /// The file.

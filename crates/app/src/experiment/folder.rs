@@ -51,6 +51,7 @@ pub(crate) fn write_text(path: &Path, text: &str) -> Result<(), Failure> {
 }
 
 /// Writes a file of bytes.
+#[cfg(feature = "learn")]
 pub(crate) fn write_bytes(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     std::fs::write(path, bytes).map_err(Failure::file("write", path))
 }

@@ -23,8 +23,11 @@ use trainyard_sim::simulate::simulate;
 use crate::config::{Ended, Inputs, PolicyChoice, RunFile};
 use crate::failure::Failure;
 pub(crate) use curve::{Caution, CurveAnswer, Fitted, Reach, TargetAnswer, fit_curve, looked_at};
-pub(crate) use folder::{make_folder, write_bytes, write_json, write_text};
+#[cfg(feature = "learn")]
+pub(crate) use folder::write_bytes;
+pub(crate) use folder::{make_folder, write_json, write_text};
 use journal::JournalFile;
+pub(crate) use measure::measure;
 pub(crate) use recording::{Journal, Recording, RecordingError, Sense, sound};
 pub(crate) use replicates::{pool, side_by_side};
 use stopwatch::Stopwatch;
