@@ -56,10 +56,10 @@ step "format: cargo fmt --check"
 cargo fmt --all --check
 
 step "lints: cargo clippy"
-cargo clippy --workspace --all-targets --locked -- -D warnings
+cargo clippy --workspace --all-targets --features trainyard/learn --locked -- -D warnings
 
 step "tests: cargo test"
-cargo test --workspace --locked
+cargo test --workspace --features trainyard/learn --locked
 
 step "tests: the hook for Python"
 python3 -m unittest discover -s python/tests
@@ -71,9 +71,9 @@ built="${CARGO_TARGET_DIR:-target}"
 crates/app/tests/openapi/run.sh "$built/debug/trainyard" "$built/schemathesis/bin/schemathesis"
 
 step "documentation: cargo doc"
-RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
+RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --features trainyard/learn --locked --quiet
 
 step "benchmarks: cargo check --benches"
-cargo check --workspace --benches --locked
+cargo check --workspace --benches --features trainyard/learn --locked
 
 step "all passed"
