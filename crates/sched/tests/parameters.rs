@@ -70,6 +70,10 @@ fn wrong_and_right(values: Values) -> (Vec<Value>, Vec<Value>) {
             let unknown = Value::Table(Table::from_iter([("nonsense".to_owned(), Value::Integer(1))]));
             (vec![unknown, Value::Integer(1), Value::from("placement")], vec![Value::Table(Table::new())])
         }
+        Values::Weights => {
+            let wrong = ["nonsense", "bm9uc2Vuc2U="].into_iter().map(Value::from).chain([Value::Integer(1)]);
+            (wrong.collect(), vec![Value::from("")])
+        }
         Values::Flag => {
             let right = [true, false].map(Value::Boolean).to_vec();
             (vec![Value::Integer(1), Value::from("true"), Value::Float(f64::NAN)], right)
