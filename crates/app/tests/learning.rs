@@ -59,6 +59,22 @@ fn weights_decide_and_a_run_is_told_again_without_their_file() {
 }
 
 #[test]
+fn who_has_learned_nothing_is_no_contender_and_said_to_be_none() {
+    let place = place();
+    let arguments = ["compare", "--generate", "c12u", "--jobs", "4", "--output", "json"];
+    let (code, all, said) = trainyard(place.path(), &arguments);
+    assert_eq!(code, 0, "{said}");
+    assert!(all.contains("slot-drf") && !all.contains("dl2"), "{all}");
+    let (code, _, said) =
+        trainyard(place.path(), &[&arguments[..], &["--policies", "slot-drf,dl2"]].concat());
+    assert_eq!(code, 0, "{said}");
+    assert!(said.contains("warning: dl2 has nothing that it learned"), "{said}");
+    let with = "dl2{weights = 'stops.safetensors'}";
+    let (_, all, said) = trainyard(place.path(), &[&arguments[..], &["--policies", with]].concat());
+    assert!(all.contains("dl2") && !said.contains("warning: dl2"), "{said}");
+}
+
+#[test]
 fn weights_that_do_not_fit_are_refused_with_a_reason() {
     let place = place();
     write(&place.path().join("other.safetensors"), Schema { jobs: 10, kinds: 8 }, |_| 0.0);

@@ -83,7 +83,7 @@ fn suited_to(workload: &Workload) -> Vec<PolicyChoice> {
         Suits::OneGpu => all_small,
         Suits::StopRules => may_end_early,
     };
-    ALL.iter().filter(suits).copied().map(PolicyChoice::plain).collect()
+    ALL.iter().filter(suits).copied().map(PolicyChoice::plain).filter(PolicyChoice::is_whole).collect()
 }
 
 /// Compares policies.
@@ -93,6 +93,7 @@ pub(super) fn perform(given: &CompareArguments, output: Output) -> Result<Ending
     let choices = named.unwrap_or_else(|| suited_to(&inputs.workload));
     inputs.reports().for_each(say_findings);
     say_unreported(&inputs);
+    say_cautions(&choices);
     let trials = try_all(given, &inputs, &choices)?;
     let summaries: Vec<Summary> = trials.iter().map(|trial| trial.summary.clone()).collect();
     write_json(&given.out.join(COMPARISON), &summaries)?;
@@ -159,6 +160,13 @@ pub(super) fn say_findings(report: &ImportReport) {
         let example = finding.examples.first().map_or_else(String::new, |place| format!(" ({place})"));
         let rows = if finding.count == 1 { "row" } else { "rows" };
         say(&format!("warning: {} {rows} {done}: {}{example}", finding.count, finding.what));
+    }
+}
+
+/// Says what whoever chose these policies should know.
+pub(super) fn say_cautions(choices: &[PolicyChoice]) {
+    for caution in choices.iter().filter_map(PolicyChoice::caution) {
+        say(&format!("warning: {caution}"));
     }
 }
 

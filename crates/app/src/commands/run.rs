@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use trainyard_sched::metrics::Summary;
 
-use super::compare::{judge, progress_bars, say_findings, say_unreported, write_report};
+use super::compare::{judge, progress_bars, say_cautions, say_findings, say_unreported, write_report};
 use super::{Ending, Output, print, say};
 use crate::config::{InputArguments, Inputs, Requirement, parse_policy};
 use crate::experiment::{self, Leave, Trial};
@@ -47,6 +47,7 @@ pub(super) fn perform(given: &RunArguments, output: Output) -> Result<Ending, Fa
     let inputs = Inputs::new(&given.inputs)?;
     inputs.reports().for_each(say_findings);
     say_unreported(&inputs);
+    say_cautions(std::slice::from_ref(&policy));
     let bars = progress_bars(std::slice::from_ref(&policy));
     let leave = Leave { folder: &given.out, journal: given.journal == Journal::Jsonl, details: true };
     let outcome = experiment::perform(&inputs, &policy, leave, |done, all| bars[0].show(done, all))?;

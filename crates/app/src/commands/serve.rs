@@ -90,6 +90,7 @@ pub(super) fn perform(given: &ServeArguments) -> Result<Ending, Failure> {
     let service = Service::resolve(given.config.as_deref(), &given.layer)?;
     let hardware = hardware_and_tenants(&service)?;
     let policy = parse_policy(&service.policy)?;
+    super::compare::say_cautions(std::slice::from_ref(&policy));
     make_folder(&service.folder)?;
     hardware.keep(&service.folder)?;
     let Hardware { file, gpu_indices, remarks } = hardware;

@@ -18,7 +18,9 @@ pub(crate) use inputs::{InputArguments, Inputs, Variation};
 pub(crate) use machines::{Addition, MachineChange, NodeKind, Removal};
 pub(crate) use metric::{Better, METRICS, Metric, Requirement, Unit};
 pub(crate) use model_file::{Model, ModelError, ModelSettings};
-pub(crate) use policy::{PolicyChoice, WEIGHTS_SUFFIX, deciding, parse_policies, parse_policy};
+#[cfg(feature = "learn")]
+pub(crate) use policy::WEIGHTS_SUFFIX;
+pub(crate) use policy::{PolicyChoice, deciding, digest, parse_policies, parse_policy};
 pub(crate) use preset::PresetChoice;
 pub(crate) use run_file::{Ended, PROGRAM, RunFile};
 pub(crate) use service::{Explained, Service, ServiceError, ServiceLayer};

@@ -86,6 +86,26 @@ impl PolicyChoice {
         label
     }
 
+    /// What whoever chose it should know: a policy that learns decides nothing by itself before it has learned.
+    pub(crate) fn caution(&self) -> Option<String> {
+        let all = self.parameters();
+        let is_missing =
+            |key: &&String| is_weights(self.entry, key) && all[key.as_str()].as_str() == Some("");
+        if let Some(key) = all.keys().find(is_missing) {
+            let name = self.entry.name;
+            return Some(format!(
+                "{name} has nothing that it learned, so that a rule decides everything; give {name}{{{key} = \"FILE\"}} with a \
+                 file of `trainyard train`"
+            ));
+        }
+        self.inner()?.caution()
+    }
+
+    /// Whether it decides by itself as it is.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.caution().is_none()
+    }
+
     /// A name for folders: without parameters.
     pub(crate) fn folder(&self) -> String {
         let name = self.entry.name;
@@ -98,7 +118,7 @@ fn is_weights(entry: &Entry, key: &str) -> bool {
 }
 
 /// What weights are called where their text would be too long.
-fn digest(text: &str) -> String {
+pub(crate) fn digest(text: &str) -> String {
     let sum = Sha256::digest(text.as_bytes());
     sum.iter().take(6).map(|byte| format!("{byte:02x}")).collect()
 }

@@ -7,6 +7,8 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::config::digest;
+
 use super::access::Caller;
 use super::office::{Office, blocking};
 use super::parts::Body;
@@ -40,8 +42,22 @@ pub(crate) async fn show(State(office): State<Arc<Office>>, _caller: Caller) -> 
 
 fn shown(office: &Office) -> PolicyShown {
     let board = office.board();
-    PolicyShown { name: board.policy.clone(), parameters: board.parameters.clone() }
+    PolicyShown::told(&board.policy, &board.parameters)
 }
+
+impl PolicyShown {
+    /// A policy as people are told of it: of what was learned, its digest.
+    pub(crate) fn told(name: &str, parameters: &toml::Table) -> Self {
+        let told = |(key, value): (&String, &toml::Value)| match value {
+            toml::Value::String(text) if text.len() > LONGEST => (key.clone(), digest(text).into()),
+            _ => (key.clone(), value.clone()),
+        };
+        Self { name: name.to_owned(), parameters: parameters.iter().map(told).collect() }
+    }
+}
+
+/// Longer texts are not for people.
+const LONGEST: usize = 256;
 
 /// Let another policy decide from now on. For administrators.
 #[utoipa::path(put, path = "/v1/policy", tag = "policy", request_body = PolicyShown,
@@ -91,4 +107,18 @@ pub(crate) async fn nothing() -> Problem {
 /// The method is wrong.
 pub(crate) async fn no_such_method() -> Problem {
     Problem::new(Kind::MethodNotAllowed, "this path does not take this method")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_learned_is_told_by_its_digest() {
+        let table = |text: &str| toml::Table::from_iter([("weights".to_owned(), text.into())]);
+        let told = PolicyShown::told("dl2", &table(&"x".repeat(100_000)));
+        assert_eq!(told.parameters["weights"].as_str().map(str::len), Some(12));
+        assert_ne!(told.parameters, PolicyShown::told("dl2", &table(&"y".repeat(100_000))).parameters);
+        assert_eq!(PolicyShown::told("dl2", &table("short")).parameters, table("short"));
+    }
 }

@@ -69,7 +69,7 @@ pub(crate) async fn show(State(office): State<Arc<Office>>, caller: Caller) -> J
     Json(Summary {
         version: env!("CARGO_PKG_VERSION"),
         cluster: office.handle.cluster().to_string(),
-        policy: PolicyShown { name: board.policy.clone(), parameters: board.parameters.clone() },
+        policy: PolicyShown::told(&board.policy, &board.parameters),
         role: caller.role(),
         tenant: tenant.map(ToString::to_string),
         now: wall_text(Wall::now()),
