@@ -3,7 +3,7 @@
 
 mod common;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use common::{Course, Dice, History, Trying};
@@ -15,8 +15,10 @@ use trainyard_sched::estimate::Fitting;
 use trainyard_sched::model::{
     Allocation, Cluster, JobId, NodeState, Parallelism, SERVER_TASK, TaskId, Tenants, Time, WORKER_TASK,
 };
+use trainyard_sched::nets::{Dense, Mlp, Weights};
 use trainyard_sched::place::{Ask, FreeCapacity, Rule, largest_gang_by};
 use trainyard_sched::policies;
+use trainyard_sched::policies::dl2::Schema;
 use trainyard_sched::view::{Causes, JobView, Note, Phase, Snapshot};
 
 /// Makes instances of one policy.
@@ -286,6 +288,34 @@ fn explain_agrees(core: &mut Core, at: Time, complaints: &Mutex<Vec<String>>) {
 
 /// Histories with these seeds once failed, or are worth keeping for another reason.
 const KEPT_SEEDS: [u64; 1] = [20_261];
+
+/// Weights of a network that has learned nothing but likes some things more than others, by chance.
+fn any_weights(dice: &mut Dice, schema: Schema) -> String {
+    let mut any =
+        |count: usize| -> Vec<f32> { (0..count).map(|_| dice.roll(2001) as f32 / 1000.0 - 1.0).collect() };
+    let width = 7;
+    let first = Dense::new(schema.inputs(), any(schema.inputs() * width), any(width));
+    let last = Dense::new(width, any(width * schema.actions()), any(schema.actions()));
+    let policy = Mlp::new(vec![first, last]);
+    Weights { schema: schema.name(), made: BTreeMap::new(), policy, value: None }.to_text()
+}
+
+#[test]
+fn a_network_keeps_the_contract_whatever_it_has_learned() {
+    for seed in 0..60 {
+        let mut dice = Dice::new(seed);
+        let schema = Schema { jobs: 1 + dice.roll(6) as usize, kinds: 1 + dice.roll(4) as usize };
+        let mut given = toml::Table::new();
+        given.insert("weights".to_owned(), any_weights(&mut dice, schema).into());
+        given.insert("jobs".to_owned(), (schema.jobs as i64).into());
+        given.insert("kinds".to_owned(), (schema.kinds as i64).into());
+        given.insert("misfit".to_owned(), if seed % 2 == 0 { "close" } else { "stop" }.into());
+        given.insert("starts_all".to_owned(), (seed % 3 != 0).into());
+        let make: Make = Arc::new(move || policies::build("dl2", &given).expect("they fit"));
+        let _trying = Trying(format!("dl2 with seed {seed}"));
+        assert_eq!(judge(&make, Rule::Pack, seed), Vec::<String>::new(), "seed {seed}");
+    }
+}
 
 #[test]
 fn every_policy_keeps_the_contract_on_random_histories() {
