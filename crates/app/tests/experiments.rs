@@ -139,7 +139,7 @@ fn today_is_what_run_says() {
             let asked = ["--baseline", policy, "--add", "1x4:h100", "--policy", "sjf", "--seeds", "1"];
             let answer = whatif(place.path(), 0, &[inputs, &asked].concat());
             let metrics = scenario(&answer, "today")["metrics"].as_object().unwrap();
-            assert_eq!(metrics.len(), 31);
+            assert_eq!(metrics.len(), 32);
             for (key, figure) in metrics {
                 assert_eq!(figure["value"]["mean"].as_f64(), summary[key].as_f64(), "{policy}: {key}");
             }

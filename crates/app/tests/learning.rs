@@ -36,7 +36,7 @@ fn place() -> tempfile::TempDir {
 
 fn run(place: &Path, policy: &str, out: &str) -> serde_json::Value {
     let arguments = ["run", "--generate", "c12u", "--jobs", "12", "--policy", policy];
-    let others = ["--output", "json", "--journal", "full", "--out", out];
+    let others = ["--output", "json", "--out", out];
     let (code, told, said) = trainyard(place, &[&arguments[..], &others].concat());
     assert_eq!(code, 0, "{said}");
     serde_json::from_str(&told).expect("it is JSON")
