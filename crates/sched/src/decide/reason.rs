@@ -215,6 +215,17 @@ pub enum StoodIn {
     TooMany,
 }
 
+impl StoodIn {
+    fn told(self) -> String {
+        let why = match self {
+            Self::NothingLearned => "nothing was learned yet",
+            Self::NoAnswer => "the network had no answer",
+            Self::TooMany => "it made too many choices in one slot",
+        };
+        format!("a rule decided and not what was learned: {why}")
+    }
+}
+
 impl Reason {
     /// Every kind with its remedy, for the documentation; the order is that of the declaration.
     pub const KINDS: [(&'static str, &'static str); 28] = [
@@ -360,14 +371,7 @@ impl Reason {
             Self::Relieved { node } => {
                 format!("more was used on {node} than may be, and a task of it had to leave")
             }
-            Self::StoodIn(why) => format!(
-                "a rule decided and not what was learned: {}",
-                match why {
-                    StoodIn::NothingLearned => "nothing was learned yet",
-                    StoodIn::NoAnswer => "the network had no answer",
-                    StoodIn::TooMany => "it made too many choices in one slot",
-                }
-            ),
+            Self::StoodIn(why) => why.told(),
             Self::HadEnough(enough) => enough.to_string(),
         }
     }

@@ -48,7 +48,7 @@ use crate::decide::{
 use crate::model::{Allocation, CopyId, JobId, NodeId, Quotas, RackId, Resources, Span, Time};
 use crate::place::Ask;
 use crate::rank::Shape;
-use crate::view::{Causes, JobView, Note, Snapshot};
+use crate::view::{Causes, JobView, Note, Phase, Snapshot};
 
 use super::levels::{Manner, Room, Weights, levels};
 use super::lookahead::{MOST_PAIRS, Outlook, outlook};
@@ -139,6 +139,14 @@ struct HadarE {
     memory: Memory,
 }
 
+/// Whether a job runs that would lose all it did since its start if it were stopped. It keeps what it has: two such jobs
+/// that take turns would never end.
+fn gets_nowhere_by_turns(view: &JobView) -> bool {
+    let cost = &view.job.move_cost;
+    let runs = matches!(view.phase, Phase::Starting | Phase::Running) && view.target.is_some();
+    runs && cost.loses_when_stopped && cost.checkpoint_every.is_none()
+}
+
 /// A slot, or what is left of one.
 struct Slot<'a> {
     seen: &'a Snapshot,
@@ -168,8 +176,13 @@ impl HadarE {
             age: (self.given.age_h > 0.0).then(|| Span::from_secs_f64(self.given.age_h * 3600.0)),
         };
         let mut books = Books::new(seen, keeping);
-        let slate = Slate::new(seen, Misfit::Skip);
-        books.parents.retain(|(at, _)| !slate.lines()[*at].is_bound);
+        let mut slate = Slate::new(seen, Misfit::Skip);
+        for (at, view) in seen.jobs().enumerate().filter(|(_, view)| gets_nowhere_by_turns(view)) {
+            if !slate.lines()[at].is_bound {
+                slate.keep(at, &view.target);
+            }
+        }
+        books.parents.retain(|(at, _)| !slate.lines()[*at].is_bound && !slate.lines()[*at].runs());
         let began = self.began(seen);
         let over = began.map_or(Span::ZERO, |began| seen.at.since(began));
         let left_s = self.slot.saturating_sub(over).as_secs_f64();
@@ -246,6 +259,7 @@ impl Slot<'_> {
             let view = views[at];
             let may_wait = parents.binary_search(&at).is_ok()
                 || self.slate.lines()[at].is_bound
+                || self.slate.lines()[at].runs()
                 || Parent::fits_a_node(self.seen, view);
             if may_wait || (view.target.is_some() && self.slate.keep(at, &view.target)) {
                 continue;
@@ -286,7 +300,8 @@ impl Slot<'_> {
     /// then; those that run and do not have each copy on one node get no more of them.
     fn keep_all(&mut self) -> Vec<Vec<usize>> {
         for (at, view) in self.seen.jobs().enumerate() {
-            if view.target.is_some() && !self.slate.lines()[at].is_bound {
+            let line = &self.slate.lines()[at];
+            if view.target.is_some() && !line.is_bound && !line.runs() {
                 self.slate.keep(at, &view.target);
             }
         }
