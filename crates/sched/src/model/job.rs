@@ -35,6 +35,13 @@ pub struct Job {
 }
 
 impl Job {
+    /// Whether it is better left alone once it runs: it may not be moved, or it would lose all that it did since its start. Such
+    /// jobs that took turns would never end.
+    pub const fn stays_once_it_runs(&self) -> bool {
+        !self.goals.movable
+            || (self.move_cost.loses_when_stopped && self.move_cost.checkpoint_every.is_none())
+    }
+
     /// How many iterations it is to come to, if that is known: as many as it says that it has, or fewer if it is to be stopped
     /// before.
     pub fn goal(&self) -> Option<f64> {

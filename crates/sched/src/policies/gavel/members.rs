@@ -80,7 +80,7 @@ impl Member {
         let plain = job.shape.data_parallel().is_some_and(|shape| shape.server.is_none());
         let alike = job.shape == others.shape && job.wanted.topology == others.wanted.topology;
         let whole = self.gpu_milli >= GPU && self.gpu_milli.is_multiple_of(GPU);
-        let movable = job.goals.movable && others.goals.movable;
+        let movable = !job.stays_once_it_runs() && !others.stays_once_it_runs();
         self.is_gang() && other.is_gang() && self.class == other.class && plain && alike && whole && movable
     }
 
@@ -192,7 +192,7 @@ impl Members {
         }
         if view.target.is_some() {
             member.on = self.column_of(&seen.cluster, &view.target, &member);
-            if member.part == Part::Gang && (member.on.is_none() || !job.goals.movable) {
+            if member.part == Part::Gang && (member.on.is_none() || job.stays_once_it_runs()) {
                 member.part = Part::Bound;
             }
         }

@@ -292,7 +292,7 @@ impl Gavel {
                     self.plan.note(member.id, member.memory.to_note(columns));
                 }
             }
-            if member.is_gang() && member.on.is_some() && !now.views[i].job.goals.movable {
+            if member.is_gang() && member.on.is_some() && now.views[i].job.stays_once_it_runs() {
                 member.part = Part::Bound;
             }
         }

@@ -139,14 +139,6 @@ struct HadarE {
     memory: Memory,
 }
 
-/// Whether a job runs that would lose all it did since its start if it were stopped. It keeps what it has: two such jobs
-/// that take turns would never end.
-fn gets_nowhere_by_turns(view: &JobView) -> bool {
-    let cost = &view.job.move_cost;
-    let runs = matches!(view.phase, Phase::Starting | Phase::Running) && view.target.is_some();
-    runs && cost.loses_when_stopped && cost.checkpoint_every.is_none()
-}
-
 /// A slot, or what is left of one.
 struct Slot<'a> {
     seen: &'a Snapshot,
@@ -177,8 +169,10 @@ impl HadarE {
         };
         let mut books = Books::new(seen, keeping);
         let mut slate = Slate::new(seen, Misfit::Skip);
-        for (at, view) in seen.jobs().enumerate().filter(|(_, view)| gets_nowhere_by_turns(view)) {
-            if !slate.lines()[at].is_bound {
+        let runs =
+            |view: &JobView| matches!(view.phase, Phase::Starting | Phase::Running) && view.target.is_some();
+        for (at, view) in seen.jobs().enumerate() {
+            if !slate.lines()[at].is_bound && view.job.stays_once_it_runs() && runs(view) {
                 slate.keep(at, &view.target);
             }
         }
