@@ -23,8 +23,8 @@
 //! # Where we differ
 //! Shares are worked out whenever jobs came or went, so a new job can run in the next round. When nothing runs any more,
 //! the next round begins at once. Jobs that no share of one type describes (task graphs, gangs of several types or without
-//! GPUs) go first, in the order of arrival, and run to their end. A job that may not be moved keeps what it has; its GPUs
-//! are not shared out. The part of the time that a job had is counted among those that are still there. Where a job is owed
+//! GPUs) go first, in the order of arrival, and run to their end. A job that may not be moved, or would lose all that it did if it were stopped,
+//! keeps what it has; its GPUs are not shared out. The part of the time that a job had is counted among those that are still there. Where a job is owed
 //! nothing, it still runs if GPUs would idle otherwise, as coded; not so in `fifo` and `shortest_job_first`. GPUs that
 //! become free inside a round wait for the next one, as in the paper, unless `start_at_events` says otherwise. Should a
 //! program not be solved, jobs share equally, as coded for finish-time fairness, and their reasons say so. A share below a

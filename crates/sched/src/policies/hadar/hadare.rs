@@ -28,6 +28,7 @@
 //! counts for. `round_s`: the length of a slot.
 //!
 //! # Where we differ
+//! A job that would lose all that it did if it were stopped keeps its nodes once it runs; two that took turns would never end.
 //! A node with room for several copies takes those of several jobs. A copy is the smallest gang of its job, all of it on one
 //! node; jobs that fit no node, or are graphs of tasks, are placed as they are, before the others; whoever gets no node of its
 //! own is placed on several last, if it fits there. Of classes the higher goes first on each level. No copy comes beside others
