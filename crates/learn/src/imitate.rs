@@ -275,7 +275,7 @@ mod tests {
                 let mut label = label(0);
                 label.state.iter_mut().for_each(|x| *x = 0.0);
                 label.state[0] = if i % 2 == 0 { 1.0 } else { -1.0 };
-                label.action = if i % 2 == 0 { 2 } else { SCHEMA.actions() - 1 };
+                label.action = if i % 2 == 0 { 2 } else { 8 };
                 label
             })
             .collect();
