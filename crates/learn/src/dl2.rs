@@ -16,132 +16,24 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use burn::tensor::{Int, Tensor, TensorData, activation};
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::SeedableRng;
 use rayon::prelude::*;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use trainyard_sched::model::{JobId, Seed};
 use trainyard_sched::nets::{Mlp, Scratch, Weights};
-use trainyard_sched::policies::dl2::{Rules, Schema};
+use trainyard_sched::policies::dl2::Rules;
 
 use crate::LearnError;
 use crate::actor::{Actor, Exploring, Shared, Slot, Taken};
+use crate::gradients::{Batch, better, worth};
 use crate::gym::{Gym, Traces};
-use crate::imitate::{CLOSED, Lessons, learn, watch};
-use crate::network::{Adam, Network, Rows, column};
-use crate::replay::{Drawn, Outcome, Replay, Sample};
+use crate::imitate::{Lessons, learn, watch};
+use crate::network::{Adam, Network};
+use crate::replay::{Outcome, Replay, Sample};
 use crate::shuffle::Shuffle;
 
-/// What is varied while it learns, from the first step to the last.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Falling {
-    /// At the first step.
-    pub from: f64,
-    /// At the last.
-    pub to: f64,
-}
-
-impl Falling {
-    fn at(self, part: f64) -> f64 {
-        self.from + (self.to - self.from) * part.clamp(0.0, 1.0)
-    }
-}
-
-/// How to learn from progress.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Practice {
-    /// Steps; there is one after each slot of all clusters.
-    pub updates: usize,
-    /// Samples in each step, over all clusters.
-    pub batch: usize,
-    /// The size of a step of the policy.
-    pub rate: Falling,
-    /// The size of a step of the critic.
-    pub critic_rate: Falling,
-    /// Whether gains are divided by their spread in a batch.
-    pub normalised: bool,
-    /// Whether jobs of the window change places by chance before they are learned from.
-    pub shuffles: bool,
-    /// What a reward one slot later is worth.
-    pub gamma: f32,
-    /// Samples that are remembered.
-    pub memory: usize,
-    /// There is no step before so many are there.
-    pub begin_at: usize,
-    /// How likely a rule of thumb acts instead of the network.
-    pub exploring: Falling,
-    /// How likely a slot goes to numbers that are drawn for each job.
-    pub aims: Falling,
-    /// How much of a gain is what came of the whole slot; the rest is what the critic takes the next state of the slot to be
-    /// better.
-    pub whole: f32,
-    /// The ratio of workers and servers beyond which it does.
-    pub ratio: f64,
-    /// The weight of entropy.
-    pub entropy: Falling,
-    /// A longer gradient is shortened to this.
-    pub longest: f32,
-    /// Whether there is a critic; else rewards are measured against their moving average.
-    pub critic: bool,
-    /// Whether an action is rewarded by the progress of the job that it served, and not of all.
-    pub own_reward: bool,
-    /// Whether slots are remembered; else only the last one is learned from.
-    pub remembers: bool,
-    /// Clusters that learn together.
-    pub clusters: usize,
-}
-
-impl Default for Practice {
-    fn default() -> Self {
-        Self {
-            updates: 20_000,
-            batch: 512,
-            rate: Falling { from: 1e-3, to: 1e-4 },
-            critic_rate: Falling { from: 2e-3, to: 2e-4 },
-            normalised: true,
-            shuffles: true,
-            gamma: 0.0,
-            memory: 32_768,
-            begin_at: 1024,
-            exploring: Falling { from: 0.4, to: 0.05 },
-            aims: Falling { from: 0.8, to: 0.05 },
-            whole: 0.0,
-            ratio: 10.0,
-            entropy: Falling { from: 0.02, to: 0.003 },
-            longest: 0.5,
-            critic: true,
-            own_reward: false,
-            remembers: true,
-            clusters: 1,
-        }
-    }
-}
-
-/// How to learn from another scheduler.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Schooling {
-    /// Steps.
-    pub updates: usize,
-    /// Labels in each.
-    pub batch: usize,
-    /// The size of a step.
-    pub rate: f32,
-    /// The part of the probability that is spread over all that might have been done.
-    pub smoothing: f32,
-    /// Labels that are kept, evenly drawn from all.
-    pub labels: usize,
-    /// Traces that the other one is watched in.
-    pub traces: usize,
-}
-
-impl Default for Schooling {
-    fn default() -> Self {
-        Self { updates: 200, batch: 256, rate: 0.005, smoothing: 0.02, labels: 8192, traces: 10 }
-    }
-}
+pub use crate::settings::{Falling, Practice, Schooling};
 
 /// All that training needs to know besides traces and teacher.
 #[derive(Clone, Debug)]
@@ -363,8 +255,6 @@ struct Cluster {
 const CORRECTION_STEP: f64 = 1e-4;
 /// How much a new reward counts in a moving average.
 const NEW: f64 = 0.02;
-/// An old action that has become likelier counts as much more, and no more than this.
-const MOST_LIKELIER: f32 = 2.0;
 
 impl Cluster {
     fn new(number: usize, course: &Course, practice: &Practice) -> Self {
@@ -523,80 +413,6 @@ impl Cluster {
         };
         samples.iter().map(&mut aim).collect()
     }
-}
-
-/// The critic's loss, its gradient, and what it takes each state to be worth.
-fn worth(net: &Network, states: &Rows, aims: &[f32], drawn: &[Drawn]) -> (f32, Vec<f32>, Vec<f32>) {
-    let mut said = Vec::new();
-    let count = aims.len() as f32;
-    let weights: Vec<f32> = drawn.iter().map(|drawn| 0.5 * drawn.weight / count).collect();
-    let (loss, gradient) = net.gradient(states, |out, device| {
-        said = out.clone().into_data().try_to_vec::<f32>().expect("numbers are 32-bit floats");
-        let off = out.reshape([aims.len()]) - column(aims, device);
-        (off.clone() * off * column(&weights, device)).sum()
-    });
-    (loss, gradient, said)
-}
-
-/// What a step learns from, row by row.
-struct Batch {
-    states: Rows,
-    /// What was seen next in the slot; the same again where nothing was.
-    after: Rows,
-    closed: Rows,
-    actions: Vec<i64>,
-    likely: Vec<f32>,
-}
-
-impl Batch {
-    const fn new(schema: Schema) -> Self {
-        let (inputs, actions) = (schema.inputs(), schema.actions());
-        Self {
-            states: Rows::new(inputs),
-            after: Rows::new(inputs),
-            closed: Rows::new(actions),
-            actions: Vec::new(),
-            likely: Vec::new(),
-        }
-    }
-
-    fn add(&mut self, sample: &Sample, shuffle: &Shuffle) {
-        self.states.push(&shuffle.state(&sample.state));
-        self.after.push(&shuffle.state(sample.after.as_ref().unwrap_or(&sample.state)));
-        let open = shuffle.open(&sample.open);
-        self.closed.values.extend(open.iter().map(|open| if *open { 0.0 } else { CLOSED }));
-        self.actions.push(shuffle.action(sample.action as usize) as i64);
-        self.likely.push(sample.likely);
-    }
-}
-
-/// The entropy of what is done, and the gradient of the policy's loss.
-fn better(
-    net: &Network,
-    batch: &Batch,
-    gains: &[f32],
-    drawn: &[Drawn],
-    entropy_weight: f32,
-) -> (f32, Vec<f32>) {
-    let count = gains.len();
-    let mut entropy = 0.0;
-    let (_, gradient) = net.gradient(&batch.states, |scores, device| {
-        let likely = activation::log_softmax(scores + batch.closed.tensor(device), 1);
-        let done = TensorData::new(batch.actions.clone(), [count, 1]);
-        let done = Tensor::<2, Int>::from_data(done, device);
-        let of_done = likely.clone().gather(1, done).reshape([count]);
-        let now: Vec<f32> = of_done.clone().into_data().try_to_vec().expect("numbers are 32-bit floats");
-        let weigh = |i: usize| {
-            let likelier = (now[i].exp() / batch.likely[i].max(1e-8)).min(MOST_LIKELIER);
-            -gains[i] * drawn[i].weight * likelier / count as f32
-        };
-        let weights: Vec<f32> = (0..count).map(weigh).collect();
-        let certain = (likely.clone().exp() * likely).sum();
-        entropy = -certain.clone().into_scalar::<f32>() / count as f32;
-        let spread = (certain * column(&[entropy_weight / count as f32], device)).sum();
-        (of_done * column(&weights, device)).sum() + spread
-    });
-    (entropy, gradient)
 }
 
 /// What a new network without any training is.

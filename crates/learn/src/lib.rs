@@ -12,10 +12,12 @@
 pub mod actor;
 pub mod dl2;
 pub mod evaluate;
+mod gradients;
 pub mod gym;
 pub mod imitate;
 pub mod network;
 pub mod replay;
+mod settings;
 mod shuffle;
 
 /// Why there was no training.
