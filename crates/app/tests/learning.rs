@@ -159,6 +159,10 @@ fn training_writes_weights_or_says_what_is_missing() {
     assert_eq!(train("second.safetensors").0, 0);
     let policy = |file: &str| Weights::from_bytes(&read(file)).unwrap().policy;
     assert_eq!(policy("first.safetensors"), policy("second.safetensors"));
+    let nothing = ["--school", "0", "--updates", "0", "--generate", "c12u"];
+    let (code, _, said) = trainyard(place.path(), &[&["train", "dl2"], &nothing[..]].concat());
+    assert_eq!(code, 2);
+    assert!(said.contains("nothing to learn"), "{said}");
     let (code, _, said) = train("wrong.name");
     assert_eq!(code, 2);
     assert!(said.contains(".safetensors"), "{said}");

@@ -288,10 +288,12 @@ fn losses_lists_and_steps_are_asked_for_in_part() {
     let second = daemon.get(&daemon.admin, "/v1/nodes?limit=1&after=0").ok();
     assert_eq!((&second["nodes"][0]["id"], &second["next"]), (&json!(1), &Value::Null));
     let steps = |daemon: &Daemon| daemon.get(&daemon.admin, "/v1/steps").ok();
-    let before = steps(&daemon);
-    let happened =
-        before["steps"].as_array().unwrap().iter().flat_map(|step| step["happened"].as_array().unwrap());
-    assert_eq!(happened.filter(|one| one["what"] == "submitted").count(), 7);
+    // What was just submitted stands there a moment later.
+    let before = until("seven submissions", || {
+        let told = steps(&daemon);
+        let all = told["steps"].as_array()?.iter().flat_map(|step| step["happened"].as_array().unwrap());
+        (all.filter(|one| one["what"] == "submitted").count() == 7).then_some(told)
+    });
     daemon.kill();
     daemon.go_on(&[]);
     let after = steps(&daemon);

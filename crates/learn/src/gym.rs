@@ -1,8 +1,7 @@
 //! The core and the simulator, one slot at a time.
 
-use trainyard_sched::control::{Backend, Core, Log};
+use trainyard_sched::control::{Backend, Core};
 use trainyard_sched::decide::Policy;
-use trainyard_sched::metrics::Metrics;
 use trainyard_sched::model::Time;
 use trainyard_sim::backend::SimBackend;
 use trainyard_sim::simulate::{Setup, prepare};
@@ -16,7 +15,6 @@ pub type Traces<'a> = &'a (dyn Fn(usize) -> Setup + Sync);
 pub struct Gym {
     backend: SimBackend,
     core: Core,
-    metrics: Metrics,
     wake: Option<Time>,
 }
 
@@ -29,9 +27,8 @@ impl Gym {
         let began = prepare(setup, policy);
         let (backend, core) =
             began.map_err(|source| LearnError::Setup { what: "a trace".to_owned(), source })?;
-        let metrics = Metrics::new(core.state().cluster());
         let wake = core.next_wake(Time::ZERO);
-        Ok(Self { backend, core, metrics, wake })
+        Ok(Self { backend, core, wake })
     }
 
     /// Goes on until the policy was asked; false when all is over.
@@ -39,20 +36,13 @@ impl Gym {
         loop {
             let Some(batch) = self.backend.wait(self.wake) else { return false };
             let step = self.core.step(&batch);
-            self.metrics.step(&batch, &step);
             for action in &step.actions {
                 self.backend.perform(action);
             }
-            self.metrics.rest(&self.core);
             self.wake = step.wake;
             if step.decision.is_some() {
                 return true;
             }
         }
-    }
-
-    /// What was measured so far.
-    pub const fn metrics(&self) -> &Metrics {
-        &self.metrics
     }
 }

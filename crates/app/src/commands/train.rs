@@ -109,6 +109,9 @@ mod learning {
         if !given.out.to_string_lossy().ends_with(WEIGHTS_SUFFIX) {
             return Err(ArgumentError::WeightsName { path: given.out.clone() }.into());
         }
+        if given.school == 0 && given.updates == 0 {
+            return Err(ArgumentError::NothingToLearn.into());
+        }
         let settings = given.settings.as_deref().map_or_else(|| Ok(Settings::default()), read)?;
         let teacher = parse_policy(&given.teacher)?;
         let workloads = workloads(given)?;

@@ -130,6 +130,10 @@ pub(crate) enum ArgumentError {
         /// What was given.
         path: std::path::PathBuf,
     },
+    /// Neither school nor practice.
+    #[cfg(feature = "learn")]
+    #[error("--school 0 and --updates 0 leave nothing to learn; give one of them")]
+    NothingToLearn,
     /// Settings of training.
     #[cfg(feature = "learn")]
     #[error("{}: {problem}", .path.display())]

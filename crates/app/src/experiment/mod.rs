@@ -30,7 +30,7 @@ use journal::JournalFile;
 pub(crate) use measure::measure;
 pub(crate) use recording::{Journal, Recording, RecordingError, Sense, sound};
 pub(crate) use replicates::{pool, side_by_side};
-use stopwatch::Stopwatch;
+pub(crate) use stopwatch::Stopwatch;
 pub(crate) use trial::{Closer, Trial};
 
 /// The name of the journal in a folder.

@@ -12,18 +12,18 @@ use trainyard_sched::view::Snapshot;
 use super::histogram::Histogram;
 
 /// The policy with a clock.
-pub(super) struct Stopwatch {
+pub(crate) struct Stopwatch {
     inner: Box<dyn Policy>,
     times: Times,
 }
 
 /// The times of its decisions.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Times(Arc<Mutex<Histogram>>);
+pub(crate) struct Times(Arc<Mutex<Histogram>>);
 
 impl Stopwatch {
     /// Takes the time of a policy.
-    pub(super) fn around(inner: Box<dyn Policy>) -> (Box<dyn Policy>, Times) {
+    pub(crate) fn around(inner: Box<dyn Policy>) -> (Box<dyn Policy>, Times) {
         let times = Times::default();
         (Box::new(Self { inner, times: times.clone() }), times)
     }
@@ -31,7 +31,7 @@ impl Stopwatch {
 
 impl Times {
     /// The median and the 99th percentile in microseconds.
-    pub(super) fn percentiles_us(&self) -> (Option<f64>, Option<f64>) {
+    pub(crate) fn percentiles_us(&self) -> (Option<f64>, Option<f64>) {
         let histogram = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         (histogram.percentile_us(50.0), histogram.percentile_us(99.0))
     }

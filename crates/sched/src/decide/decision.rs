@@ -31,6 +31,14 @@ pub struct Decision {
     pub wake: Option<Time>,
 }
 
+impl Decision {
+    /// What it says of a job, where it says anything.
+    pub fn verdict_on(&self, job: JobId) -> Option<Verdict> {
+        let found = self.verdicts.binary_search_by_key(&job, |(id, _)| *id);
+        found.ok().map(|i| self.verdicts[i].1)
+    }
+}
+
 /// A change to a job itself.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -5,7 +5,6 @@
 //! on nine of ten; beside it stands what is known of the published figure.
 
 mod checks;
-mod clocked;
 mod plots;
 mod rows;
 mod runs;

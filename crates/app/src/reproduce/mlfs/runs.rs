@@ -1,7 +1,6 @@
 //! Who is run on which jobs of tasks, and what is measured of it.
 
 use std::collections::BTreeMap;
-use std::sync::mpsc;
 
 use rayon::prelude::*;
 use trainyard_sched::control::Nothing;
@@ -14,8 +13,8 @@ use trainyard_sim::physics::Physics;
 use trainyard_sim::simulate::{Setup, simulate};
 
 use super::super::Progress;
-use super::clocked::Clocked;
 use crate::config::PolicyChoice;
+use crate::experiment::Stopwatch;
 use crate::failure::Failure;
 
 /// Jobs that took no longer than this count as quick ones.
@@ -181,12 +180,9 @@ fn perform((load, who): Key, seed: Seed) -> Result<Measured, Failure> {
         options: Options::default(),
         seed,
     };
-    let (took_ms, took) = mpsc::channel();
-    let clocked = Box::new(Clocked { policy: policy.build()?, took_ms });
-    let finished = simulate(setup, clocked, &mut Nothing, |_, _| {})
+    let (timed, times) = Stopwatch::around(policy.build()?);
+    let finished = simulate(setup, timed, &mut Nothing, |_, _| {})
         .map_err(|source| Failure::Setup { policy: policy.label(), source })?;
-    let mut took: Vec<f64> = took.into_iter().collect();
-    took.sort_by(f64::total_cmp);
     let summary = finished.metrics.summary(finished.ended);
     // A job that has not ended when everything is over has taken until then at least.
     let taken = |row: &trainyard_sched::metrics::JobRow| {
@@ -202,7 +198,7 @@ fn perform((load, who): Key, seed: Seed) -> Result<Measured, Failure> {
         waiting_s: mean(|row| row.1),
         longest_wait_s: rows.iter().map(|row| row.1).fold(0.0, f64::max),
         quick: rows.iter().filter(|row| row.0 <= QUICK_S).count() as f64 / count,
-        decision_p99_ms: took.get(took.len() * 99 / 100).copied().unwrap_or(0.0),
+        decision_p99_ms: times.percentiles_us().1.unwrap_or(f64::NAN) / 1e3,
         objectives: summary.objectives.unwrap_or_default(),
         ended: summary.completed as f64 / count,
     })

@@ -208,9 +208,8 @@ impl Policy for Gavel {
     }
 
     fn explain(&mut self, seen: &Snapshot, job: JobId) -> Verdict {
-        let decision = self.decide(seen);
-        if let Ok(i) = decision.verdicts.binary_search_by_key(&job, |(id, _)| *id) {
-            return decision.verdicts[i].1;
+        if let Some(verdict) = self.decide(seen).verdict_on(job) {
+            return verdict;
         }
         let i = self.members.find(job).expect("the job is in the snapshot");
         self.verdict(i, &Now::of(seen))

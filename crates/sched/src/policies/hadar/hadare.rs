@@ -394,9 +394,7 @@ impl Policy for HadarE {
     }
 
     fn explain(&mut self, seen: &Snapshot, job: JobId) -> Verdict {
-        let verdicts = self.decide(seen).verdicts;
-        let found = verdicts.binary_search_by_key(&job, |(id, _)| *id);
-        verdicts[found.expect("every job of the snapshot has a verdict")].1
+        self.decide(seen).verdict_on(job).expect("every job of the snapshot has a verdict")
     }
 
     fn ahead(&mut self, seen: &Snapshot, job: JobId) -> Ahead {
