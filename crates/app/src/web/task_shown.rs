@@ -1,10 +1,8 @@
 //! The tasks of a job that is a graph of tasks: where each is, where it shall be, and what it asks for.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 use trainyard_live::board::{Board, Card, Standing};
-use trainyard_sched::model::{Allocation, Parallelism, Placement, TaskId};
+use trainyard_sched::model::{Parallelism, Placement, TaskId};
 use utoipa::ToSchema;
 
 use super::shown::{devices, word};
@@ -45,12 +43,11 @@ pub(crate) fn each(card: &Card, board: &Board) -> Option<Vec<TaskShown>> {
     if card.state == Standing::Ended {
         return None;
     }
-    let (held, target) = (by_task(&card.tasks.held), by_task(&card.tasks.target));
     let name = |placement: &Placement| board.nodes.get(placement.node.index()).map(|n| n.name.to_string());
     let state = word(&card.state);
     let shown = |(number, task): (usize, &trainyard_sched::model::Task)| {
         let id = TaskId(number as u32);
-        let (is, shall) = (held.get(&id), target.get(&id));
+        let (is, shall) = (card.tasks.held.place_of(id), card.tasks.target.place_of(id));
         let (state, to) = match (is, shall) {
             (Some(is), Some(shall)) if (is.node, is.gpus) != (shall.node, shall.gpus) => {
                 ("moving", name(shall))
@@ -62,7 +59,7 @@ pub(crate) fn each(card: &Card, board: &Board) -> Option<Vec<TaskShown>> {
         TaskShown {
             task: id.0,
             state: state.to_owned(),
-            node: is.and_then(|is| name(is)),
+            node: is.and_then(name),
             devices: is.map(|is| devices(is.gpus).collect()).unwrap_or_default(),
             to,
             cpus: task.demand.cpu_milli as f64 / 1e3,
@@ -71,9 +68,4 @@ pub(crate) fn each(card: &Card, board: &Board) -> Option<Vec<TaskShown>> {
         }
     };
     Some(graph.tasks().iter().enumerate().map(shown).collect())
-}
-
-/// Placements by their task; each task of a graph has one.
-fn by_task(allocation: &Allocation) -> BTreeMap<TaskId, &Placement> {
-    allocation.placements().iter().map(|placement| (placement.task, placement)).collect()
 }

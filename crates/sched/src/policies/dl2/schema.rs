@@ -23,6 +23,15 @@ const UNITS: f64 = 16.0;
 /// Actions for each job of the window: a worker, a server, one of each.
 pub const UNITS_OF_A_JOB: [Unit; 3] = [Unit::Worker, Unit::Server, Unit::Bundle];
 
+/// Where a unit stands in [`UNITS_OF_A_JOB`].
+pub(super) const fn unit_number(unit: Unit) -> usize {
+    match unit {
+        Unit::Worker => 0,
+        Unit::Server => 1,
+        Unit::Bundle => 2,
+    }
+}
+
 /// What may be done next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
@@ -60,9 +69,7 @@ impl Schema {
     /// The output that stands for it.
     pub fn action(&self, act: Act) -> usize {
         match act {
-            Act::Give(job, Unit::Worker) => 3 * job,
-            Act::Give(job, Unit::Server) => 3 * job + 1,
-            Act::Give(job, Unit::Bundle) => 3 * job + 2,
+            Act::Give(job, unit) => 3 * job + unit_number(unit),
             Act::Void => 3 * self.jobs,
         }
     }

@@ -1,10 +1,10 @@
 //! One slot: unit after unit, until whoever chooses has enough or nothing is left (DL2, section 4.1; specification B2.4).
 
-use crate::decide::{Given, Line, Misfit, Slate, Unit};
+use crate::decide::{Given, Line, Misfit, Slate};
 use crate::model::JobId;
 use crate::view::Snapshot;
 
-use super::schema::{Act, Moment, Schema, State, UNITS_OF_A_JOB, can_have};
+use super::schema::{Act, Moment, Schema, State, UNITS_OF_A_JOB, can_have, unit_number};
 
 /// How slots go.
 #[derive(Clone, Copy, Debug)]
@@ -88,14 +88,6 @@ pub fn fill<'a>(seen: &'a Snapshot, rules: &Rules, chooser: &mut dyn Chooser) ->
         window.look(place, seen, &slate, &moment);
     }
     Ok(slate)
-}
-
-const fn unit_number(unit: Unit) -> usize {
-    match unit {
-        Unit::Worker => 0,
-        Unit::Server => 1,
-        Unit::Bundle => 2,
-    }
 }
 
 /// The first jobs of those that can have more.
